@@ -1,0 +1,96 @@
+"""What travels: the nouns that the stages of a row's journey hand to each other. Imports nothing of ours."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a row ended. Every row of a job ends with exactly one of these."""
+
+    OK = "ok"
+    TRUNCATED = "truncated"
+    ERROR = "error"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the input, cut down to the columns that the prompt uses."""
+
+    row_id: int  #: position in the job, from 0
+    key: str  #: the user's id for the row, or str(row_id)
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A row as token ids: what comes after the job's shared prefix. Never empty."""
+
+    row_id: int
+    key: str
+    own_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows answered together. Prompts all continue `prefix`; `fence` proves the right to record."""
+
+    job_id: str
+    batch_no: int
+    fence: int
+    attempt: int  #: 1 for the first try
+    prefix: tuple[int, ...]
+    prompts: tuple[Prompt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The one outcome of one row. `error` and `error_type` are set exactly when status is ERROR."""
+
+    row_id: int
+    key: str
+    status: Status
+    output: str | None = None
+    label: str | None = None
+    score: float | None = None  #: probability of `label` among the choices
+    finish_reason: str | None = None  #: stop | length | choice
+    error_type: str | None = None
+    error: str | None = None
+    prompt_tokens: int = 0  #: the whole prompt, the shared prefix included
+    reused_tokens: int = 0  #: of these, read from the prefix store
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTiming:
+    """Seconds by stage and tokens of one batch, as the database keeps them."""
+
+    encode_s: float = 0.0
+    prefix_s: float = 0.0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    detokenize_s: float = 0.0
+    computed_tokens: int = 0  #: prompt tokens that went through the model, the prefix where it was computed
+    reused_tokens: int = 0  #: prompt tokens read from the prefix store
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Write on after the prompt, greedily, until a stop token, a stop string or the limit."""
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Pick the likeliest label; `label_ids` are each label's tokens after the prompt."""
+
+    labels: tuple[str, ...]
+    label_ids: tuple[tuple[int, ...], ...]
+
+
+Task = Generate | Choose

@@ -1,0 +1,154 @@
+"""What a person asks for: one validated JobSpec, from flags, from a job file, or from both."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from pipeline.errors import SpecError, nearest
+
+NonEmpty = Annotated[str, Field(min_length=1)]
+
+
+def _one_as_many(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _split_at_commas(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+Several = Annotated[tuple[NonEmpty, ...], BeforeValidator(_one_as_many)]
+Labels = Annotated[tuple[NonEmpty, ...], BeforeValidator(_split_at_commas)]
+
+#: Fields that change no result: a job may be submitted again with other values of these.
+HARMLESS = frozenset({"name", "output"})
+
+#: What a file of results is written as, by its extension.
+OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+
+
+class JobSpec(BaseModel):
+    """One job. Field names are the flags' names, and the job file's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    inputs: Several = Field(min_length=1)
+    model: NonEmpty
+    prompt: NonEmpty
+    name: NonEmpty | None = None
+    system: str | None = None
+    raw: bool = False
+    choices: Labels | None = None
+    max_tokens: int = Field(default=256, ge=1)
+    stop: Several = ()
+    key: NonEmpty | None = None
+    limit: int | None = Field(default=None, ge=1)
+    output: Path | None = None
+    trust_remote_code: bool = False
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> "JobSpec":
+        if self.raw and self.system is not None:
+            raise ValueError("--system needs a chat template; with --raw, write it into the prompt")
+        if self.choices is not None and len(self.choices) < 2:
+            raise ValueError("--choices needs two labels or more, such as positive,negative")
+        if self.choices is not None and len(set(self.choices)) < len(self.choices):
+            raise ValueError("--choices names a label twice")
+        if self.choices is not None and self.stop:
+            raise ValueError("--stop has no meaning with --choices: nothing is generated")
+        if self.output is not None and self.output.suffix.lower() not in OUTPUT_FORMATS:
+            raise ValueError(f"--output {self.output.name} must end in one of {', '.join(OUTPUT_FORMATS)}")
+        return self
+
+    def fingerprint(self, model_digest: str, input_digest: str) -> str:
+        """sha256 over all that changes a result: the fields, the model's content and the input's."""
+        facts = self.model_dump(mode="json", exclude=set(HARMLESS))
+        facts |= {"model_digest": model_digest, "input_digest": input_digest}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def differences(self, other: "JobSpec") -> list[str]:
+        """One line for each field in which `other` would give other results."""
+        mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
+        return [
+            f"{field}: {_short(mine[field])} -> {_short(theirs[field])}"
+            for field in mine
+            if field not in HARMLESS and mine[field] != theirs[field]
+        ]
+
+
+def read_job_file(path: Path) -> dict[str, Any]:
+    """The fields of a YAML job file, its paths taken from where the file is. Raises SpecError."""
+    try:
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"The job file {path} cannot be read: {error}.") from error
+    except yaml.YAMLError as error:
+        raise SpecError(f"The job file {path} is not YAML: {error}") from error
+    if not isinstance(fields, dict):
+        raise SpecError(f"The job file {path} must hold fields such as `prompt: ...`, one a line.")
+    return place({str(name): value for name, value in fields.items()}, path.parent)
+
+
+def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
+    """Paths made absolute, so that the job means the same wherever it is resumed, and `prompt: @FILE` read.
+
+    A model is a path where one is there; anything else stays as it is.
+    """
+    placed = dict(fields)
+    if isinstance(prompt := fields.get("prompt"), str):
+        placed["prompt"] = _read_prompt(prompt, base)
+    if isinstance(model := fields.get("model"), str) and (base / Path(model).expanduser()).exists():
+        placed["model"] = _absolute(model, base)
+    if isinstance(output := fields.get("output"), str):
+        placed["output"] = _absolute(output, base)
+    inputs = _one_as_many(fields.get("inputs"))
+    if isinstance(inputs, list | tuple):
+        placed["inputs"] = [_absolute(name, base) if isinstance(name, str) and name else name for name in inputs]
+    return placed
+
+
+def build_spec(fields: dict[str, Any]) -> JobSpec:
+    """Validate; raises SpecError with one sentence a fault, and the nearest name for an unknown field."""
+    try:
+        return JobSpec.model_validate(fields)
+    except ValidationError as error:
+        raise SpecError("\n".join(_sentence(fault) for fault in error.errors())) from error
+
+
+def _absolute(name: str, base: Path) -> str:
+    return name if name == "-" else str((base / Path(name).expanduser()).absolute())
+
+
+def _read_prompt(text: str, base: Path) -> str:
+    """`@FILE` is the file's text less one final newline; anything else is the prompt itself."""
+    if not text.startswith("@"):
+        return text
+    path = base / Path(text[1:]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"The prompt file {path} cannot be read: {error}.") from error
+
+
+def _sentence(fault: Any) -> str:
+    field = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f'There is no field "{field}" in a job.{nearest(field, list(JobSpec.model_fields))}'
+    if fault["type"] == "missing":
+        return f"The job has no {field}; give --{field.replace('_', '-')} or `{field}:` in the job file."
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{field}: {message}." if field else f"{message[:1].upper()}{message[1:]}."
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,62 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.buckets import PlannedBatch, plan
+
+lengths = st.lists(st.integers(1, 60), max_size=80).map(lambda sizes: list(enumerate(sizes)))
+
+
+def test_rows_of_like_length_come_together_longest_first():
+    pairs = [(0, 5), (1, 40), (2, 6), (3, 38), (4, 5)]
+    assert plan(pairs, max_rows=2, max_tokens=100) == [
+        PlannedBatch((1, 3), 78),
+        PlannedBatch((2, 0), 11),
+        PlannedBatch((4,), 5),
+    ]
+
+
+def test_the_token_budget_closes_a_batch():
+    assert plan([(0, 10), (1, 10), (2, 10)], max_rows=9, max_tokens=20) == [
+        PlannedBatch((0, 1), 20),
+        PlannedBatch((2,), 10),
+    ]
+
+
+def test_a_row_over_the_budget_is_alone():
+    assert plan([(0, 3), (1, 500), (2, 600)], max_rows=9, max_tokens=20) == [
+        PlannedBatch((2,), 600),
+        PlannedBatch((1,), 500),
+        PlannedBatch((0,), 3),
+    ]
+
+
+def test_nothing_makes_no_batch():
+    assert plan([], max_rows=4, max_tokens=10) == []
+
+
+@pytest.mark.parametrize(("max_rows", "max_tokens"), [(0, 10), (4, 0)])
+def test_a_budget_of_nothing_is_refused(max_rows, max_tokens):
+    with pytest.raises(ValueError, match="1 or more"):
+        plan([(0, 1)], max_rows=max_rows, max_tokens=max_tokens)
+
+
+@given(lengths, st.integers(1, 9), st.integers(1, 100))
+def test_every_row_is_in_one_batch_within_both_budgets(pairs, max_rows, max_tokens):
+    batches = plan(pairs, max_rows=max_rows, max_tokens=max_tokens)
+    sizes = dict(pairs)
+    assert sorted(row_id for batch in batches for row_id in batch.row_ids) == sorted(sizes)
+    for batch in batches:
+        assert batch.n_tokens == sum(sizes[row_id] for row_id in batch.row_ids)
+        assert len(batch.row_ids) <= max_rows
+        assert batch.n_tokens <= max_tokens or len(batch.row_ids) == 1
+    longest = [sizes[batch.row_ids[0]] for batch in batches]
+    assert longest == sorted(longest, reverse=True)
+
+
+@given(lengths, st.randoms(use_true_random=False))
+def test_the_order_given_changes_nothing(pairs, order: random.Random):
+    shuffled = order.sample(pairs, len(pairs))
+    assert plan(shuffled, max_rows=3, max_tokens=90) == plan(pairs, max_rows=3, max_tokens=90)
