@@ -1,0 +1,147 @@
+"""JSON Lines as input: an object a line. A column's type is what the first block of lines shows; a text is a text.
+
+A later line of another type is an error that names the line, since rows before it are written out already.
+"""
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from pipeline.errors import InputError
+from pipeline.ingest.columns import retype
+from pipeline.ingest.files import LineInput
+from pipeline.ingest.lines import Block
+
+_TORN = re.compile("[\ud800-\udfff]")
+
+
+def schema(file: LineInput) -> pa.Schema:
+    head = file.head()
+    return _inferred(head, file.name) if head else pa.schema([])
+
+
+def batches(file: LineInput, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """`schema` must be that of all inputs: it holds the types of columns of which this file shows only nulls."""
+    for block in file.blocks():
+        yield from _parsed(block, schema, file.name).to_batches()
+
+
+def _inferred(block: Block, name: str) -> pa.Schema:
+    table = _parsed(block, None, name)
+    return pa.schema([(field.name, retype(field.type, _date_as_text)) for field in table.schema])
+
+
+def _date_as_text(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_timestamp(kind) else kind
+
+
+def _parsed(block: Block, schema: pa.Schema | None, name: str) -> pa.Table:
+    try:
+        return _read(block.data, schema)
+    except _UnreadableError as error:
+        raise _fault(block, schema, name) from error
+
+
+class _UnreadableError(Exception):
+    """Some of these lines are not one object each, or not of the types expected."""
+
+
+def _read(lines: bytes, schema: pa.Schema | None) -> pa.Table:
+    """Raises _UnreadableError, also for what pyarrow lets pass: two objects on a line, one on two, a bare null."""
+    if not lines.strip():
+        return (schema or pa.schema([])).empty_table()
+    surplus = "infer" if schema is None else "error"
+    try:
+        table = pa_json.read_json(
+            pa.BufferReader(lines),
+            pa_json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+            pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=surplus),
+        )
+    except pa.ArrowException as error:
+        raise _UnreadableError(str(error)) from error
+    filled = sum(1 for line in lines.split(b"\n") if line.strip())
+    if table.num_rows != filled or lines.startswith(b"null") or b"\nnull" in lines:
+        raise _UnreadableError("each line must be one object")
+    return table
+
+
+def _fault(block: Block, schema: pa.Schema | None, name: str) -> InputError:
+    """Names the first line that cannot be read: the one with which the lines up to it cannot be read either."""
+    lines = block.data.split(b"\n")
+    at = bisect_left(range(len(lines)), True, key=lambda last: _complaint(lines[: last + 1], schema) is not None)
+    known = _read(b"\n".join(lines[:at]), None).schema if schema is None else schema
+    why = _syntax(lines[at]) or _misfit(lines[at], known, schema is None)
+    return InputError(
+        f"Line {block.first_line + at} of {name} {why or f'cannot be read: {_complaint(lines[: at + 1], schema)}.'}"
+    )
+
+
+def _complaint(lines: list[bytes], schema: pa.Schema | None) -> str | None:
+    try:
+        _read(b"\n".join(lines), schema)
+    except _UnreadableError as error:
+        return str(error)
+    return None
+
+
+def _syntax(line: bytes) -> str | None:
+    """What is wrong with a line on its own."""
+    try:
+        pairs = json.loads(line.decode(), object_pairs_hook=_Pairs)
+    except json.JSONDecodeError as error:
+        return f"is not JSON: {error.msg} at character {error.pos + 1}. Write one whole object on each line."
+    if not isinstance(pairs, _Pairs):
+        return f'is {_kind(pairs)}, not an object. Write each row as an object, such as {{"text": "..."}}.'
+    names = [name for name, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        return f'has the column "{twice[0]}" twice. Rename one of them.'
+    if any(_is_torn(value) for _, value in pairs):
+        return "has half of a surrogate pair (an escape from \\ud800 to \\udfff alone). Remove it or write U+FFFD."
+    return None
+
+
+def _misfit(line: bytes, known: pa.Schema, is_head: bool) -> str | None:
+    """Which column of the line does not fit the lines before it."""
+    for name, value in json.loads(line.decode()).items():
+        if name not in known.names:
+            if is_head:
+                continue
+            return (
+                f'has the column "{name}", which the first lines do not have. '
+                f'Put a line that has every column first, such as "{name}": null.'
+            )
+        field = known.field(name)
+        kind = retype(field.type, _as_wide) if is_head else field.type
+        alone = json.dumps({name: value}).encode()
+        if not pa.types.is_null(kind) and _complaint([alone], pa.schema([(name, kind)])):
+            return (
+                f'holds {_kind(value)} in the column "{name}": {_short(value)}. The lines before it make the '
+                f"column {field.type}. Write it with one type throughout, for example as text."
+            )
+    return None
+
+
+class _Pairs(list[tuple[str, object]]):
+    """An object as it was written, names that occur twice included."""
+
+
+def _kind(value: object) -> str:
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
+    return words.get(type(value), "an object" if isinstance(value, dict | _Pairs) else "a list")
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_torn(value: object) -> bool:
+    return _TORN.search(json.dumps(value, ensure_ascii=False)) is not None
+
+
+def _as_wide(kind: pa.DataType) -> pa.DataType:
+    return pa.float64() if pa.types.is_integer(kind) else _date_as_text(kind)

@@ -1,0 +1,17 @@
+"""Plain text as input: every line is a row, a blank one too; the one column is named `text`."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pipeline.ingest.files import LineInput
+
+
+def schema(file: LineInput) -> pa.Schema:
+    return pa.schema([("text", pa.string())] if file.head() else [])
+
+
+def batches(file: LineInput, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for block in file.blocks():
+        lines = block.data.decode().removesuffix("\n").replace("\r\n", "\n").removesuffix("\r").split("\n")
+        yield pa.RecordBatch.from_pydict({"text": pa.array(lines, pa.string())})
