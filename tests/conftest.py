@@ -1,0 +1,66 @@
+"""Models that every part of the suite may use: a tiny random one made on the spot, and the small real one."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
+from pipeline.inference.model import LanguageModel, load_model, save_tokenizer
+
+SPECIAL = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def byte_tokenizer(chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedTokenizerFast:
+    """A byte a token: any text encodes, and every id means something."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={byte: place for place, byte in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(SPECIAL)
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=SPECIAL[0], eos_token=SPECIAL[2])
+    wrapped.chat_template = chat_template
+    return wrapped
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that holds a random Llama of 30,000 weights with a context of 512 bytes, and its tokenizer."""
+    directory = tmp_path_factory.mktemp("tiny-llama")
+    tokenizer = byte_tokenizer()
+    torch.manual_seed(7)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def small_checkpoint() -> Checkpoint:
+    return resolve_checkpoint("smollm2-135m")
+
+
+@pytest.fixture(scope="session")
+def small_tokenizer(small_checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real model's tokenizer as a directory."""
+    return save_tokenizer(small_checkpoint, tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def small_model(small_checkpoint: Checkpoint) -> LanguageModel:
+    return load_model(small_checkpoint, "cpu")

@@ -1,0 +1,53 @@
+import pytest
+
+from pipeline.errors import ModelError
+from pipeline.inference.checkpoint import resolve_checkpoint
+
+
+def directory(path, weights=b"weights"):
+    path.mkdir()
+    (path / "config.json").write_text("{}")
+    (path / "model.safetensors").write_bytes(weights)
+    return str(path)
+
+
+def test_the_small_model_comes_from_its_wheel(small_checkpoint):
+    assert small_checkpoint.gguf_file == "SmolLM2-135M-Instruct.Q4_1.gguf"
+    assert len(small_checkpoint.digest) == 64
+
+
+def test_the_digest_is_of_the_content_not_of_the_place(tmp_path):
+    one, two = directory(tmp_path / "one"), directory(tmp_path / "two")
+    other = directory(tmp_path / "other", b"weightz")
+    assert resolve_checkpoint(one).digest == resolve_checkpoint(two).digest
+    assert resolve_checkpoint(one).digest != resolve_checkpoint(other).digest
+
+
+def test_large_weights_are_told_apart_by_their_end(tmp_path):
+    one = directory(tmp_path / "one", bytes(3 << 20) + b"1")
+    two = directory(tmp_path / "two", bytes(3 << 20) + b"2")
+    assert resolve_checkpoint(one).digest != resolve_checkpoint(two).digest
+
+
+def test_a_directory_without_a_model_is_said(tmp_path):
+    with pytest.raises(ModelError, match=r"holds no model: it needs config.json, a tokenizer, and weights"):
+        resolve_checkpoint(str(tmp_path))
+
+
+def test_a_file_that_is_no_model_is_said(tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_text("hello")
+    with pytest.raises(ModelError, match=r"model\.gguf is not a model: it is a file, but not in GGUF format"):
+        resolve_checkpoint(str(path))
+
+
+@pytest.mark.parametrize("reference", ["./nowhere", "/no/such/model", "some/deep/path", "missing.gguf"])
+def test_a_path_to_nothing_is_said(reference):
+    with pytest.raises(ModelError, match=r"There is no model at .*: no such file or directory"):
+        resolve_checkpoint(reference)
+
+
+def test_a_name_that_the_hub_cannot_answer_for_is_said(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="no file or directory nobody/nothing, and no model of that name"):
+        resolve_checkpoint("nobody/nothing")

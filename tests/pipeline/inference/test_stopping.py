@@ -1,0 +1,41 @@
+from pipeline.inference.stopping import StopRule
+
+
+def decode(token_ids):
+    return bytes(token_ids).decode(errors="replace")
+
+
+def ids(text):
+    return list(text.encode())
+
+
+def test_a_stop_token_ends_the_answer_and_is_not_part_of_it():
+    rule = StopRule(frozenset({0}), (), decode)
+    assert not rule.stops(ids("ab"))
+    assert rule.stops([*ids("ab"), 0])
+    assert rule.text([*ids("ab"), 0]) == "ab"
+
+
+def test_a_stop_string_may_span_tokens_and_is_cut_with_all_that_follows():
+    rule = StopRule(frozenset(), ("\n\n", "END"), decode)
+    assert not rule.stops(ids("one\n"))
+    assert rule.stops(ids("one\n\n"))
+    assert rule.text(ids("one\n\n")) == "one"
+    assert rule.text(ids("oneENDtwo\n\n")) == "one"
+
+
+def test_a_long_answer_is_looked_at_from_its_end_only():
+    rule = StopRule(frozenset(), ("é!",), decode)
+    assert rule.stops(ids("x" * 500 + "é!"))
+    assert not rule.stops(ids("é!" + "x" * 500))
+
+
+def test_half_a_character_at_the_end_is_left_out_and_one_inside_is_kept():
+    rule = StopRule(frozenset(), (), decode)
+    assert rule.text(ids("né")[:-1]) == "n"
+    assert rule.text([*ids("n"), 0xC3, *ids("x")]) == "n\ufffdx"
+
+
+def test_an_empty_answer_is_the_empty_text():
+    assert StopRule(frozenset({0}), (), decode).text([0]) == ""
+    assert StopRule(frozenset({0}), (), decode).text([]) == ""
