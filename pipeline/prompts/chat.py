@@ -1,0 +1,134 @@
+"""Stage 2, second step: the model's chat template, rendered as transformers' apply_chat_template renders it."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from jinja2 import Environment, TemplateError, TemplateSyntaxError, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from pipeline.errors import ModelError, SpecError
+
+
+class ChatTemplate:
+    """One model's chat template. It is untrusted code: it runs in jinja's sandbox and reads no clock."""
+
+    def __init__(self, source: str, special_tokens: dict[str, str], submitted_at: datetime) -> None:
+        """`special_tokens` by name, such as bos_token; `submitted_at` is what the template's clock shows."""
+        environment = _environment(submitted_at)
+        self._special_tokens = special_tokens
+        try:
+            self._template = environment.from_string(source)
+            self.constants = _constants(environment, source)
+        except TemplateSyntaxError as error:
+            raise ModelError(
+                f"The model's chat template is not valid (line {error.lineno}: {error.message}). "
+                "Use --raw or another model."
+            ) from error
+
+    def render(self, content: str, system: str | None) -> str:
+        """The chat of one user message, up to where the answer begins. Raises SpecError or ModelError."""
+        messages = [{"role": "user", "content": content}]
+        if system is not None:
+            messages.insert(0, {"role": "system", "content": system})
+        try:
+            return self._template.render(
+                messages=messages,
+                tools=None,
+                documents=None,
+                add_generation_prompt=True,
+                **self._special_tokens,
+            )
+        except _RefusalError as error:
+            raise SpecError(
+                f"The model's chat template refuses these messages: {error.message}. Change --system or the prompt, "
+                "or use --raw."
+            ) from error
+        except Exception as error:  # a template can raise whatever Python can
+            kind = "does what a template may not do" if isinstance(error, SecurityError) else "fails"
+            raise ModelError(
+                f"The model's chat template {kind} ({type(error).__name__}: {error}). Use --raw or another model."
+            ) from error
+
+
+class _RefusalError(TemplateError):
+    """What a template's own raise_exception raises."""
+
+
+class _GenerationTag(Extension):
+    """`{% generation %}` marks what a model is trained on; here its body is rendered as if the tag were not there."""
+
+    tags = {"generation"}  # noqa: RUF012 - jinja's own declaration
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
+
+    def _body(self, caller: Any) -> str:
+        return str(caller())
+
+
+class _TemplateDict:
+    """`dict(...)` without the attributes of the class."""
+
+    def __call__(self, *args: Any, **fields: Any) -> dict[Any, Any]:
+        return dict(*args, **fields)
+
+    def fromkeys(self, *args: Any) -> dict[Any, Any]:
+        return dict.fromkeys(*args)
+
+
+class _TemplateNamespace(Namespace):
+    """A namespace without underscore names, which lead to Python's insides."""
+
+    def __init__(*args: Any, **fields: Any) -> None:
+        self, given = args[0], dict(*args[1:], **fields)
+        for name in given:
+            _check_name(name)
+        Namespace.__init__(self, given)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise SecurityError(f"a namespace cannot hold the underscore name {name!r}")
+
+
+def _environment(submitted_at: datetime) -> Environment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = submitted_at.strftime
+    environment.globals["dict"] = _TemplateDict()
+    environment.globals["namespace"] = _TemplateNamespace
+    return environment
+
+
+def _raise_exception(message: object) -> None:
+    raise _RefusalError(str(message))
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _constants(environment: Environment, source: str) -> tuple[str, ...]:
+    """The strings that the template's code names, in order: what it may look for in a message."""
+    constants = environment.parse(source).find_all(nodes.Const)
+    return tuple(dict.fromkeys(node.value for node in constants if isinstance(node.value, str) and node.value))

@@ -1,0 +1,33 @@
+"""Stage 2: the labels that a row may be answered with, as the ids that would follow its prompt."""
+
+from collections.abc import Sequence
+
+from pipeline.errors import RowError, SpecError
+from pipeline.prompts.plain import Place
+from pipeline.prompts.vocabulary import Vocabulary, hidden
+
+
+def continuations(vocabulary: Vocabulary, tail: str, joiner: str, choices: Sequence[str]) -> list[tuple[int, ...]]:
+    """Ids of each choice behind `tail`, the text that ends every prompt. Raises SpecError where two are the same."""
+    ids = [_continuation(vocabulary, tail, joiner, choice) for choice in choices]
+    for place, found in enumerate(ids):
+        if not found:
+            raise SpecError(f'The choice "{choices[place]}" has no tokens in this model\'s vocabulary. Name another.')
+        if (earlier := ids.index(found)) < place:
+            raise SpecError(
+                f'The choices "{choices[earlier]}" and "{choices[place]}" are the same tokens to this model, so it '
+                "cannot choose between them. Name one of them otherwise."
+            )
+    return ids
+
+
+def _continuation(vocabulary: Vocabulary, tail: str, joiner: str, choice: str) -> tuple[int, ...]:
+    try:
+        before = vocabulary.encode_trusting(tail, tail)
+        whole = vocabulary.encode_trusting(tail + joiner + choice, tail + joiner + hidden(choice))
+    except RowError as error:
+        raise SpecError(f'The choice "{choice}" cannot be used: it holds a special token of the model.') from error
+    if before and whole[: len(before)] == before:
+        return tuple(whole[len(before) :])
+    (alone,) = vocabulary.plain.encode_batch([joiner + choice], Place.MIDDLE)
+    return () if isinstance(alone, RowError) else tuple(alone)

@@ -1,0 +1,15 @@
+"""Stage 2, last step: a prompt that leaves no room for its answer is its row's error, said before the queue."""
+
+from pipeline.errors import RowError
+
+
+def check_length(prompt_tokens: int, context: int, room: int = 1) -> None:
+    """`room` is what the answer needs at least: 1 token, or the longest choice. Raises RowError `too_long`."""
+    if prompt_tokens + room <= context:
+        return
+    answer = "1 token" if room == 1 else f"{room} tokens"
+    raise RowError(
+        "too_long",
+        f"The prompt has {prompt_tokens} tokens; the model's context is {context}, and the answer needs room for "
+        f"{answer}. Shorten the row's text or use a model with a longer context.",
+    )

@@ -1,0 +1,131 @@
+"""Stage 2, first step: the prompt as a person wrote it, `{column}` placeholders and all, as literals and fields."""
+
+import datetime
+import decimal
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pipeline.errors import RowError, SpecError
+from pipeline.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    column: str
+
+
+Segment = Literal | Field
+
+_MARKS = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Literals and fields in order; no two literals stand side by side, none is empty, and there is a segment."""
+
+    segments: tuple[Segment, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Template":
+        """`{column}` is a field, `{{` and `}}` are braces. Raises SpecError with the position of a fault."""
+        segments = tuple(_joined(_marks(text)))
+        if not segments:
+            raise SpecError("The prompt is empty.")
+        return cls(segments)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Each column once, in the order of first use."""
+        return tuple(dict.fromkeys(part.column for part in self.segments if isinstance(part, Field)))
+
+    def values(self, row: Row) -> dict[str, str]:
+        """The row's values as text, by column. Raises RowError for a null or a value that is no text."""
+        return {column: _as_text(column, row.values.get(column)) for column in self.columns}
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        """The whole prompt. Values are put in as they are and never read as a template again."""
+        return fill(self.segments, values)
+
+
+def fill(segments: tuple[Segment, ...], values: Mapping[str, str]) -> str:
+    return "".join(part.text if isinstance(part, Literal) else values[part.column] for part in segments)
+
+
+def _marks(text: str) -> Iterator[Segment]:
+    end = 0
+    for mark in _MARKS.finditer(text):
+        yield Literal(text[end : mark.start()])
+        yield _segment(mark)
+        end = mark.end()
+    yield Literal(text[end:])
+
+
+def _segment(mark: re.Match[str]) -> Segment:
+    found, where = mark.group(), f"at character {mark.start() + 1}"
+    if found in ("{{", "}}"):
+        return Literal(found[0])
+    if found in ("{", "}"):
+        raise SpecError(f'The prompt has a lone "{found}" {where}. Write "{found}{found}" for the brace itself.')
+    column = mark.group(1).strip()
+    if not column:
+        raise SpecError(
+            f'The prompt has the empty placeholder "{found}" {where}. Name a column in it, '
+            'or write "{{" and "}}" for the braces themselves.'
+        )
+    if re.search(r"[!:\[\]]", column):
+        raise SpecError(
+            f'The prompt has the placeholder "{found}" {where}. A placeholder holds a column\'s name alone, '
+            'with no "!", ":" or "[ ]"; write "{{" and "}}" for the braces themselves.'
+        )
+    return Field(column)
+
+
+def _joined(segments: Iterator[Segment]) -> Iterator[Segment]:
+    literal = ""
+    for segment in segments:
+        if isinstance(segment, Literal):
+            literal += segment.text
+            continue
+        if literal:
+            yield Literal(literal)
+        literal = ""
+        yield segment
+    if literal:
+        yield Literal(literal)
+
+
+def _as_text(column: str, value: object) -> str:
+    if isinstance(value, str):
+        return _encodable(column, value)
+    if value is None:
+        raise RowError("null", f'The column "{column}" is null in this row, so its prompt cannot be filled in.')
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | decimal.Decimal | uuid.UUID):
+        return str(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    raise RowError(
+        "wrong_type",
+        f'The column "{column}" holds a value of type {type(value).__name__} in this row. A prompt takes text, '
+        "numbers, true or false, and dates; turn the column into text first.",
+    )
+
+
+def _encodable(column: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise RowError(
+            "not_text",
+            f'The column "{column}" holds half of a surrogate pair at character {error.start + 1} in this row, '
+            "which is no text; repair the column.",
+        ) from error
+    return value

@@ -1,0 +1,145 @@
+"""Stage 2: a job's rows -> token ids, exactly as the model's own tokenizer would have them and safe from their text."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import islice
+
+from pipeline.errors import ModelError, RowError, SpecError
+from pipeline.prompts.chat import ChatTemplate
+from pipeline.prompts.choices import continuations
+from pipeline.prompts.frame import MARK, Frame, Render, find_frame
+from pipeline.prompts.pieces import split
+from pipeline.prompts.probes import telling_values, usual_values
+from pipeline.prompts.recipe import Recipe, Values, find_recipe
+from pipeline.prompts.rendered import whole_ids
+from pipeline.prompts.template import Literal, Template
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.rows import Completion, Prompt, Row, Status
+
+_MAX_SAMPLE = 64
+
+
+class PromptEncoder:
+    """Built once per job and process. `prefix` and each prompt's own ids together are what the model reads.
+
+    With a chat template that is `apply_chat_template(messages, add_generation_prompt=True)`. With `raw` it is
+    `tokenizer(prompt)` less the end-of-text that some tokenizers put last, since the text is to be gone on with,
+    and less its BOS where the prompt begins with one. A special token in a row's text is plain text.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        template: Template,
+        *,
+        system: str | None,
+        raw: bool,
+        submitted_at: datetime,
+        sample: Sequence[Row],
+    ) -> None:
+        """Raises ModelError or SpecError where the chat template is missing, or fails on these messages."""
+        self._vocabulary, self._template, self._raw = vocabulary, template, raw
+        self._opening = _opening(vocabulary, template) if raw else ()
+        chat = None if raw else _chat(vocabulary, submitted_at)
+        self._render: Render = (lambda text: chat.render(text, system)) if chat else (lambda text: text)
+        tests = [*_sample_values(template, sample), *usual_values(template.columns)]
+        telling = telling_values(template.columns, chat.constants if chat else ())
+        self._recipe = self._find_recipe(tests, telling) if template.columns else self._static_recipe()
+        self.neutralised = 0  #: rows whose text held special tokens
+
+    @property
+    def prefix(self) -> tuple[int, ...]:
+        """The hot prefix: what all rows' ids begin with."""
+        return self._recipe.prefix if self._recipe else ()
+
+    @property
+    def how(self) -> str:
+        """`pieces`, or `rendered` where the chat template's way with a text could not be foreseen."""
+        return "pieces" if self._recipe else "rendered"
+
+    def encode(self, rows: Sequence[Row]) -> list[Prompt | Completion]:
+        """One outcome a row, in order: its prompt, or the error that is its result."""
+        outcomes: dict[int, tuple[int, ...] | RowError] = {}
+        texts: dict[int, Values] = {}
+        for place, row in enumerate(rows):
+            try:
+                texts[place] = self._template.values(row)
+            except RowError as error:
+                outcomes[place] = error
+        self.neutralised += sum(self._holds_special(values) for values in texts.values())
+        outcomes |= zip(texts, self._own_ids(list(texts.values())), strict=True)
+        return [_outcome(row, outcomes[place]) for place, row in enumerate(rows)]
+
+    def continuations(self, choices: Sequence[str]) -> list[tuple[int, ...]]:
+        """Ids of each choice as it would follow the prompt. Raises SpecError where two choices are the same.
+
+        In raw mode a space goes before a choice, unless the prompt ends with one.
+        """
+        marked = self._render(self._template.fill(dict.fromkeys(self._template.columns, MARK)))
+        last = self._template.segments[-1]
+        spaced = isinstance(last, Literal) and last.text[-1].isspace()
+        joiner = " " if self._raw and not spaced else ""
+        return continuations(self._vocabulary, marked.rpartition(MARK)[2], joiner, choices)
+
+    def _own_ids(self, rows: Sequence[Values]) -> list[tuple[int, ...] | RowError]:
+        if self._recipe:
+            return self._recipe.own_ids(self._vocabulary, rows)
+        wholes = (whole_ids(self._vocabulary, self._template, self._render, values) for values in rows)
+        return [whole if isinstance(whole, RowError) else self._opening + whole for whole in wholes]
+
+    def _static_recipe(self) -> Recipe:
+        ids = (*self._opening, *self._vocabulary.encode(self._render(self._template.fill({}))).ids)
+        if not ids:
+            raise SpecError("The prompt is empty: there is no column in it, and no token comes of it.")
+        return Recipe(ids[:-1], (ids[-1:],))
+
+    def _find_recipe(self, tests: Sequence[Values], telling: Sequence[Values]) -> Recipe | None:
+        contents = [self._template.fill(values) for values in (*tests, *telling)]
+        frame = Frame() if self._raw else find_frame(self._render, contents)
+        if frame is None:
+            return None
+        tests = [values for values in tests if not self._holds_special(values)]
+        wholes = self._vocabulary.ids([frame.wrap(self._template.fill(values)) for values in tests])
+        proofs = [
+            (values, [*self._opening, *ids]) for values, ids in zip(tests, wholes, strict=True) if ids or self._opening
+        ]
+        return find_recipe(
+            self._vocabulary, split(self._vocabulary, frame, self._template.segments, self._opening), proofs
+        )
+
+    def _holds_special(self, values: Values) -> bool:
+        return any(self._vocabulary.plain.holds_special(text) for text in values.values())
+
+
+def _chat(vocabulary: Vocabulary, submitted_at: datetime) -> ChatTemplate:
+    if vocabulary.chat_template is None:
+        raise ModelError(
+            "This model has no chat template, so it does not know questions from answers. "
+            "Use --raw to have the prompt gone on with as a text, or a model made for chat."
+        )
+    return ChatTemplate(vocabulary.chat_template, vocabulary.special_tokens, submitted_at)
+
+
+def _opening(vocabulary: Vocabulary, template: Template) -> tuple[int, ...]:
+    first = template.segments[0]
+    written = vocabulary.encode(first.text).ids if isinstance(first, Literal) else []
+    opening = vocabulary.opening_ids
+    return () if tuple(written[: len(opening)]) == opening else opening
+
+
+def _sample_values(template: Template, sample: Iterable[Row]) -> list[Values]:
+    found: list[Values] = []
+    for row in islice(sample, _MAX_SAMPLE):
+        try:
+            found.append(template.values(row))
+        except RowError:
+            continue
+    return found
+
+
+def _outcome(row: Row, found: tuple[int, ...] | RowError) -> Prompt | Completion:
+    if isinstance(found, tuple) and not found:
+        found = RowError("empty", "The row's prompt is empty. Put some words of your own into the prompt.")
+    if isinstance(found, tuple):
+        return Prompt(row.row_id, row.key, found)
+    return Completion(row.row_id, row.key, Status.ERROR, error_type=found.error_type, error=str(found))
