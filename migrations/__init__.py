@@ -1,0 +1,1 @@
+"""The database's history, one Alembic revision a file. The tables as they are now: pipeline/store/schema.py."""

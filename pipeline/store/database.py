@@ -1,0 +1,120 @@
+"""Opens the database of the settings: made where there is none, brought up to date where it is older."""
+
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from pipeline.errors import JobError, SpecError
+from pipeline.settings import Settings
+from pipeline.store.schema import SCHEMA_VERSION
+from pipeline.store.transactions import database_name, reading, writing
+
+#: What the other layers call it, who have no business with the library behind it.
+Database = Engine
+
+#: How long a statement waits for another process's transaction, which takes milliseconds as a rule.
+BUSY_TIMEOUT_S = 30.0
+
+
+def open_database(settings: Settings, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
+    """Raises JobError or TryAgain where it cannot be used, JobError where it is newer than this program."""
+    engine = connect(settings.database_url, busy_timeout_s)
+    with reading(engine) as connection:
+        version = current_version(connection)
+    if version != SCHEMA_VERSION:
+        _upgrade(engine)
+    return engine
+
+
+def migrate(settings: Settings) -> tuple[str | None, str]:
+    """Bring the database up to date; its version before (None: it was empty) and after."""
+    engine = connect(settings.database_url, BUSY_TIMEOUT_S)
+    try:
+        return _upgrade(engine)
+    finally:
+        engine.dispose()
+
+
+def connect(database_url: str, busy_timeout_s: float) -> Engine:
+    """An engine whose transactions are ours; the tables may still be missing."""
+    url = _parse(database_url)
+    if url.get_backend_name() != "sqlite":
+        return _create_engine(url)
+    if url.database in (None, "", ":memory:"):
+        raise SpecError("PIPELINE_DATABASE_URL names no file. Write it as sqlite:///path/to/pipeline.db.")
+    _make_directory(Path(str(url.database)).parent)
+    engine = _create_engine(url, timeout=busy_timeout_s)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def current_version(connection: Connection) -> str | None:
+    """The newest migration that the database has seen."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    version: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return version
+
+
+def _upgrade(engine: Engine) -> tuple[str | None, str]:
+    # Alembic takes longer to import than most commands take to run, and is hardly ever needed.
+    from pipeline.store.migrate import upgrade
+
+    with writing(engine) as connection:
+        version = current_version(connection)
+        if version is not None and version > SCHEMA_VERSION:
+            raise JobError(
+                f"The database {database_name(engine)} was written by a newer version of this program (its tables are "
+                f"at {version}, this program knows {SCHEMA_VERSION}). Upgrade the program."
+            )
+        upgrade(connection)
+    return version, SCHEMA_VERSION
+
+
+def _parse(database_url: str) -> URL:
+    try:
+        return make_url(database_url)
+    except ArgumentError:
+        # The text may hold a password, so it is not repeated.
+        raise SpecError(
+            "PIPELINE_DATABASE_URL is not a database URL. Write it as sqlite:///path/to/pipeline.db."
+        ) from None
+
+
+def _create_engine(url: URL, **connect_args: object) -> Engine:
+    try:
+        return create_engine(url, connect_args=connect_args)
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        raise SpecError(
+            f"PIPELINE_DATABASE_URL asks for {url.drivername}, which this installation cannot speak ({error}). "
+            "Write it as sqlite:///path/to/pipeline.db, or install that database's driver."
+        ) from error
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobError(
+            f"The directory {directory} for the database cannot be made: {error.strerror}. "
+            "Set PIPELINE_HOME or PIPELINE_DATABASE_URL to a place that you may write to."
+        ) from error
+
+
+def _prepare_sqlite(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    assert isinstance(connection, sqlite3.Connection)
+    # With None the driver leaves every BEGIN to _begin_sqlite (SQLAlchemy's advice for Python before 3.12).
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys = ON")
+    # A readers' snapshot beside one writer; a crash of the machine may undo the last commits, but breaks nothing.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('begin', 'DEFERRED')}")

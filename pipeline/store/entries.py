@@ -1,0 +1,104 @@
+"""Stage 6: single entries of the ledger, shared by the writes that are made of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from sqlalchemy import Connection, Row, Table, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from pipeline.errors import NotFoundError
+from pipeline.rows import Completion
+from pipeline.store.records import BatchState, JobRecord, ShardRecord
+from pipeline.store.schema import batches, jobs, results
+
+#: What a person may write for the newest job, and so no job's name.
+NEWEST = "last"
+
+#: SQLAlchemy writes ON CONFLICT through the dialect's own insert; the two read alike.
+INSERT: dict[str, Callable[[Table], sqlite.Insert | postgresql.Insert]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
+
+
+def hold_job(connection: Connection, job_id: str) -> JobRecord:
+    """The job, whose state no other transaction changes until this one ends. Raises NotFoundError."""
+    query = select(jobs).where(jobs.c.id == job_id).with_for_update(key_share=True)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise NotFoundError(f"There is no job {job_id}.")
+    return job_record(row)
+
+
+def set_job(connection: Connection, job_id: str, **values: object) -> None:
+    connection.execute(update(jobs).where(jobs.c.id == job_id).values(values))
+
+
+def job_record(row: Row[tuple[object, ...]]) -> JobRecord:
+    return JobRecord(**row._mapping)
+
+
+def shard_record(row: Row[tuple[object, ...]]) -> ShardRecord:
+    return ShardRecord(
+        job_id=row.job_id,
+        shard_no=row.shard_no,
+        path=Path(row.path),
+        row_from=row.row_from,
+        row_to=row.row_to,
+        state=row.state,
+    )
+
+
+def insert_batches(
+    connection: Connection, job_id: str, planned: Sequence[tuple[int, tuple[int, ...], int]], now: float
+) -> list[int]:
+    """Pending ones, from (shard_no, row_ids, n_tokens); their numbers go on where the job's end.
+
+    The caller holds the job (hold_job), so that two do not take the same numbers.
+    """
+    newest = connection.scalar(select(func.max(batches.c.batch_no)).where(batches.c.job_id == job_id))
+    first = 0 if newest is None else newest + 1
+    rows = [
+        _new_batch(job_id, batch_no, shard_no, row_ids, n_tokens, now)
+        for batch_no, (shard_no, row_ids, n_tokens) in enumerate(planned, start=first)
+    ]
+    if rows:
+        connection.execute(insert(batches), rows)
+    return list(range(first, first + len(rows)))
+
+
+def insert_results(
+    connection: Connection,
+    job_id: str,
+    batch_no: int | None,
+    attempt: int,
+    completions: Sequence[Completion],
+    now: float,
+) -> None:
+    """A row that has its result keeps it."""
+    if not completions:
+        return
+    entry = {"job_id": job_id, "batch_no": batch_no, "attempt": attempt, "created_at": now}
+    connection.execute(
+        INSERT[connection.dialect.name](results).on_conflict_do_nothing(index_elements=["job_id", "row_id"]),
+        [asdict(completion) | entry for completion in completions],
+    )
+
+
+def _new_batch(
+    job_id: str, batch_no: int, shard_no: int, row_ids: tuple[int, ...], n_tokens: int, now: float
+) -> dict[str, object]:
+    counts = ("fence", "attempts", "n_ok", "n_truncated", "n_error")
+    sums = ("computed_tokens", "reused_tokens", "output_tokens")
+    seconds = ("encode_s", "prefix_s", "prefill_s", "decode_s", "detokenize_s", "record_s")
+    return dict.fromkeys((*counts, *sums, *seconds), 0) | {
+        "job_id": job_id,
+        "batch_no": batch_no,
+        "shard_no": shard_no,
+        "row_ids": row_ids,
+        "n_rows": len(row_ids),
+        "n_tokens": n_tokens,
+        "state": BatchState.PENDING,
+        "created_at": now,
+    }

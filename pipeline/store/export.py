@@ -1,0 +1,236 @@
+"""Stage 7: results joined back to the rows that they answer, as a file, a stream, or a few rows to look at."""
+
+import base64
+import errno
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Protocol
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from sqlalchemy import Engine
+
+from pipeline.errors import InputError, JobError, PipelineError, TryAgain
+from pipeline.rows import Completion, Status
+from pipeline.store.queries import list_shards, read_results
+from pipeline.store.records import JobRecord, ShardRecord
+
+Format = Literal["csv", "jsonl", "parquet"]
+
+#: What a result adds to its row, after row_id and the input's own columns.
+RESULT_TYPES: dict[str, pa.DataType] = {
+    "status": pa.string(),
+    "output": pa.string(),
+    "label": pa.string(),
+    "score": pa.float64(),
+    "finish_reason": pa.string(),
+    "error_type": pa.string(),
+    "error": pa.string(),
+    "prompt_tokens": pa.int64(),
+    "reused_tokens": pa.int64(),
+    "output_tokens": pa.int64(),
+}
+CHOICE_COLUMNS = frozenset({"label", "score"})
+
+
+def export(
+    engine: Engine,
+    job: JobRecord,
+    file_format: Format,
+    target: Path | BinaryIO,
+    *,
+    status: Status | None = None,
+    limit: int | None = None,
+) -> int:
+    """Write the rows that have a result, in the order of the input; how many.
+
+    The columns are row_id, the input's, then the result's (label and score only where the job has choices). A column
+    of ours whose name the input has already gets the prefix `result_`. A file appears whole or not at all. In CSV and
+    JSON lines, bytes are base64; a nested CSV cell is JSON. Raises InputError for a shard that is gone, JobError or
+    TryAgain where the target cannot be written.
+    """
+    n_rows = 0
+    with _opened(target) as stream, closing(_WRITERS[file_format](stream, _schema(engine, job))) as writer:
+        for table in _joined(engine, job, status, limit):
+            writer.write_table(table)
+            n_rows += table.num_rows
+    return n_rows
+
+
+def preview(engine: Engine, job: JobRecord, limit: int, status: Status | None = None) -> list[dict[str, Any]]:
+    """The first rows that have a result, under the columns of an export."""
+    return [row for table in _joined(engine, job, status, limit) for row in table.to_pylist()]
+
+
+def _joined(engine: Engine, job: JobRecord, status: Status | None, limit: int | None) -> Iterator[pa.Table]:
+    """A table for each shard that has results; no more than one shard is in memory."""
+    schema = _schema(engine, job)
+    wanted = math.inf if limit is None else limit
+    for shard in list_shards(engine, job.id):
+        if wanted <= 0:
+            return
+        completions = read_results(engine, shard, status, None if limit is None else int(wanted))
+        if completions:
+            wanted -= len(completions)
+            yield _join(shard, completions, schema)
+
+
+def _join(shard: ShardRecord, completions: list[Completion], schema: pa.Schema) -> pa.Table:
+    rows = _read(shard.path, lambda file: file.read())
+    if len(completions) < rows.num_rows:
+        rows = rows.take([completion.row_id - shard.row_from for completion in completions])
+    columns = [pa.array([completion.row_id for completion in completions], pa.int64()), *rows.columns]
+    for field in list(schema)[len(columns) :]:
+        name = field.metadata[b"result"].decode()
+        columns.append(pa.array([getattr(completion, name) for completion in completions], field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _schema(engine: Engine, job: JobRecord) -> pa.Schema:
+    """Each column of ours remembers under `result` what it is, whatever its name had to become."""
+    shards = list_shards(engine, job.id, limit=1)
+    of_input = list(_read(shards[0].path, lambda file: file.schema_arrow)) if shards else []
+    taken = {field.name for field in of_input}
+    has_choices = json.loads(job.spec_json).get("choices") is not None
+    of_result = [
+        pa.field(_free(name, taken), kind, metadata={"result": name})
+        for name, kind in RESULT_TYPES.items()
+        if has_choices or name not in CHOICE_COLUMNS
+    ]
+    return pa.schema([pa.field(_free("row_id", taken), pa.int64()), *of_input, *of_result])
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name = f"result_{name}"
+    return name
+
+
+def _read(path: Path, read: Callable[[pyarrow.parquet.ParquetFile], Any]) -> Any:
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            return read(file)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"The shard {path}, which holds rows of the input, cannot be read: {error}. "
+            "Results are joined to it, so put it back in its place."
+        ) from error
+
+
+class _Writer(Protocol):
+    def write_table(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _CsvWriter:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+        self._schema = pa.schema(
+            pa.field(field.name, pa.string() if _is_odd(field.type) else field.type) for field in schema
+        )
+        self._writer = pyarrow.csv.CSVWriter(stream, self._schema)
+
+    def write_table(self, table: pa.Table) -> None:
+        columns = [
+            pa.array([_cell(value) for value in column.to_pylist()], pa.string()) if _is_odd(column.type) else column
+            for column in table.columns
+        ]
+        self._writer.write_table(pa.table(columns, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _JsonlWriter:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+        self._stream = stream
+
+    def write_table(self, table: pa.Table) -> None:
+        lines = [json.dumps(_plain(row), ensure_ascii=False) + "\n" for row in table.to_pylist()]
+        self._stream.write("".join(lines).encode())
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+def _parquet_writer(stream: BinaryIO, schema: pa.Schema) -> _Writer:
+    bare = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+    writer: _Writer = pyarrow.parquet.ParquetWriter(stream, bare, compression="zstd")
+    return writer
+
+
+_WRITERS: Mapping[str, Callable[[BinaryIO, pa.Schema], _Writer]] = {
+    "csv": _CsvWriter,
+    "jsonl": _JsonlWriter,
+    "parquet": _parquet_writer,
+}
+
+
+def _is_odd(kind: pa.DataType) -> bool:
+    """Of a type that CSV has no cells for."""
+    return pa.types.is_nested(kind) or "binary" in str(kind)
+
+
+def _cell(value: object) -> str | None:
+    plain = _plain(value)
+    return plain if plain is None or isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def _plain(value: object) -> Any:
+    """As JSON knows it: dates as ISO text, bytes as base64, decimals as text, not-a-number as null."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case bytes():
+            return base64.b64encode(value).decode()
+        case dict():
+            return {str(name): _plain(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+@contextmanager
+def _opened(target: Path | BinaryIO) -> Iterator[BinaryIO]:
+    try:
+        if not isinstance(target, Path):
+            yield target
+            target.flush()
+        elif target.exists() and not target.is_file():
+            with target.open("wb") as stream:  # a pipe or a device, which must not be renamed over
+                yield stream
+        else:
+            with _replacing(target.resolve()) as stream:
+                yield stream
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _told(target, error) from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _told(target: Path | BinaryIO, error: OSError) -> PipelineError:
+    name = target if isinstance(target, Path) else "The output"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return TryAgain(f"{name} could not be written: the disk is full. Free some space and export again.")
+    reason = error.strerror or str(error)
+    return JobError(f"{name} cannot be written: {reason}. Give a file in a directory that you may write to.")

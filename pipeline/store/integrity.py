@@ -1,0 +1,89 @@
+"""Stage 7: a job recounted, row by row: what was promised against what is in the tables."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, Engine, func, select
+
+from pipeline.rows import Status
+from pipeline.store.queries import read_progress
+from pipeline.store.records import BatchState, JobState, Progress, ShardState
+from pipeline.store.schema import batches, jobs, results, shards
+from pipeline.store.transactions import reading
+
+
+def check_integrity(engine: Engine, job_id: str) -> list[str]:
+    """What is wrong, a sentence each; empty if all is well. Reads every result, so it takes its time."""
+    with reading(engine) as connection:
+        state, n_rows = connection.execute(select(jobs.c.state, jobs.c.n_rows).where(jobs.c.id == job_id)).one()
+        progress = read_progress(connection, job_id)
+        return [
+            *_sums(connection, job_id, progress),
+            *_shard_ranges(connection, job_id, n_rows),
+            *_every_row_once(connection, job_id, state),
+            *_nothing_open(progress, state, n_rows),
+        ]
+
+
+def _sums(connection: Connection, job_id: str, progress: Progress) -> Iterator[str]:
+    query = select(results.c.status, func.count()).where(results.c.job_id == job_id).group_by(results.c.status)
+    counted = {status: count for status, count in connection.execute(query)}  # noqa: C416 - mypy takes no dict(rows)
+    told = {
+        Status.OK: progress.ok,
+        Status.TRUNCATED: progress.truncated,
+        Status.ERROR: progress.error,
+        Status.CANCELLED: progress.cancelled,
+    }
+    for status, count in told.items():
+        if count != counted.get(status, 0):
+            yield f"The sums say {count} rows are {status}, the results {counted.get(status, 0)}."
+
+
+def _shard_ranges(connection: Connection, job_id: str, n_rows: int | None) -> Iterator[str]:
+    expected = 0
+    for shard_no, row_from, row_to in connection.execute(
+        select(shards.c.shard_no, shards.c.row_from, shards.c.row_to)
+        .where(shards.c.job_id == job_id)
+        .order_by(shards.c.shard_no)
+    ):
+        if row_from != expected:
+            yield f"Shard {shard_no} starts at row {row_from} where row {expected} comes next."
+        expected = row_to
+    if n_rows is not None and expected != n_rows:
+        yield f"The shards end at row {expected}, the job has {n_rows}."
+
+
+def _every_row_once(connection: Connection, job_id: str, state: JobState) -> Iterator[str]:
+    """A row of an encoded shard has a result or is in one open batch; a cancelled job's rows all have a result."""
+    has_result = set(connection.scalars(select(results.c.row_id).where(results.c.job_id == job_id)))
+    waiting = Counter(
+        row_id
+        for row_ids in connection.scalars(
+            select(batches.c.row_ids).where(batches.c.job_id == job_id, batches.c.finished_at.is_(None))
+        )
+        for row_id in row_ids
+    )
+    ranges = select(shards.c.row_from, shards.c.row_to).where(shards.c.job_id == job_id)
+    if state is not JobState.CANCELLED:
+        ranges = ranges.where(shards.c.state == ShardState.ENCODED)
+    expected = {row_id for row in connection.execute(ranges) for row_id in range(row.row_from, row.row_to)}
+    yield from _named("lost: they have no result and are in no open batch", expected - has_result - set(waiting))
+    yield from _named("answered and yet in an open batch", has_result & set(waiting))
+    yield from _named("in two open batches", {row_id for row_id, times in waiting.items() if times > 1})
+    yield from _named("not of the encoded shards", (has_result | set(waiting)) - expected)
+
+
+def _named(what: str, row_ids: set[int]) -> Iterator[str]:
+    if row_ids:
+        some = ", ".join(str(row_id) for row_id in sorted(row_ids)[:5])
+        yield f"{len(row_ids)} rows are {what}: {some}{', ...' if len(row_ids) > 5 else ''}."
+
+
+def _nothing_open(progress: Progress, state: JobState, n_rows: int | None) -> Iterator[str]:
+    if state not in (JobState.DONE, JobState.CANCELLED):
+        return
+    for open_state in (BatchState.PENDING, BatchState.ENQUEUED, BatchState.LEASED):
+        if progress.batches[open_state]:
+            yield f"The job is {state}, but {progress.batches[open_state]} batches are {open_state}."
+    if state is JobState.DONE and progress.finished != n_rows:
+        yield f"The job is done with {progress.finished} results for {n_rows} rows."

@@ -1,0 +1,157 @@
+"""Stage 7: what a person asks about jobs. Nothing here writes, and nothing counts results one by one."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from sqlalchemy import Connection, Engine, Select, func, select
+
+from pipeline.errors import NotFoundError, nearest
+from pipeline.rows import Completion, Status
+from pipeline.store.entries import NEWEST, job_record, shard_record
+from pipeline.store.records import BatchState, JobRecord, JobState, Progress, ShardRecord
+from pipeline.store.schema import batches, jobs, results, shards
+from pipeline.store.transactions import reading
+
+STAGES = ("encode", "prefix", "prefill", "decode", "detokenize", "record")
+TOKENS = ("computed_tokens", "reused_tokens", "output_tokens")
+
+_BATCH_SUMS = ("n_ok", "n_truncated", "n_error", *TOKENS, *(f"{stage}_s" for stage in STAGES))
+_COMPLETION = [results.c[field.name] for field in fields(Completion)]
+
+
+def find_job(engine: Engine, ref: str) -> JobRecord:
+    """By name, by id or the start of one, or `last` for the newest. Raises NotFoundError, which helps."""
+    with reading(engine) as connection:
+        for query in _lookups(ref):
+            found = connection.execute(query).all()
+            if len(found) == 1:
+                return job_record(found[0])
+            if found:
+                raise NotFoundError(f'Several jobs have an id that starts with "{ref}". Give more of it.')
+        names = list(connection.scalars(select(jobs.c.name)))
+    if not names:
+        raise NotFoundError("There are no jobs yet. Submit one first.")
+    raise NotFoundError(f'There is no job "{ref}".{nearest(ref, names)}')
+
+
+def list_jobs(engine: Engine) -> list[JobRecord]:
+    """The newest first."""
+    with reading(engine) as connection:
+        return [job_record(row) for row in connection.execute(_newest_first())]
+
+
+def progress(engine: Engine, job_id: str) -> Progress:
+    """Of one moment, and as quick for ten million rows as for ten. Raises NotFoundError."""
+    with reading(engine) as connection:
+        return read_progress(connection, job_id)
+
+
+def read_progress(connection: Connection, job_id: str) -> Progress:
+    """The same, within a transaction that asks more."""
+    job = connection.execute(select(jobs.c.state, jobs.c.n_rows).where(jobs.c.id == job_id)).one_or_none()
+    if job is None:
+        raise NotFoundError(f"There is no job {job_id}.")
+    by_state = connection.execute(_batch_sums(job_id)).all()
+    shard = connection.execute(_shard_sums(job_id)).one()
+
+    def total(name: str) -> int:
+        return int(sum(getattr(row, name) for row in by_state))
+
+    ok, truncated, error = total("n_ok"), total("n_truncated"), total("n_error") + shard.n_error
+    cut = shard.cut if job.n_rows is None else job.n_rows
+    seconds = {stage: float(sum(getattr(row, f"{stage}_s") for row in by_state)) for stage in STAGES}
+    seconds["encode"] += shard.encode_s
+    return Progress(
+        total=job.n_rows,
+        ok=ok,
+        truncated=truncated,
+        error=error,
+        cancelled=cut - ok - truncated - error if job.state is JobState.CANCELLED else 0,
+        batches=dict.fromkeys(BatchState, 0) | {row.state: row.n for row in by_state},
+        **{name: total(name) for name in TOKENS},
+        seconds=seconds,
+        started_at=min((row.started_at for row in by_state if row.started_at is not None), default=None),
+        finished_at=max((row.finished_at for row in by_state if row.state is BatchState.DONE), default=None),
+    )
+
+
+def stream_results(
+    engine: Engine, job_id: str, status: Status | None = None, limit: int | None = None
+) -> Iterator[Completion]:
+    """In the order of the input, a thousand in memory at a time."""
+    with reading(engine) as connection:
+        for row in connection.execution_options(yield_per=1000).execute(_results(job_id, status, limit)):
+            yield Completion(**row._mapping)
+
+
+def list_shards(engine: Engine, job_id: str, limit: int | None = None) -> list[ShardRecord]:
+    """In the order of their rows."""
+    query = select(shards).where(shards.c.job_id == job_id).order_by(shards.c.shard_no).limit(limit)
+    with reading(engine) as connection:
+        return [shard_record(row) for row in connection.execute(query)]
+
+
+def read_results(engine: Engine, shard: ShardRecord, status: Status | None, limit: int | None) -> list[Completion]:
+    """Of one shard's rows, in their order."""
+    query = _results(shard.job_id, status, limit).where(
+        results.c.row_id >= shard.row_from, results.c.row_id < shard.row_to
+    )
+    with reading(engine) as connection:
+        return [Completion(**row._mapping) for row in connection.execute(query)]
+
+
+def active_owners(engine: Engine, job_id: str) -> list[str]:
+    """Whoever holds a batch of the job, also where the lease has run out: alive or dead, the caller may know."""
+    with reading(engine) as connection:
+        return list(
+            connection.scalars(
+                select(batches.c.lease_owner)
+                .where(
+                    batches.c.job_id == job_id,
+                    batches.c.finished_at.is_(None),
+                    batches.c.state == BatchState.LEASED,
+                )
+                .distinct()
+                .order_by(batches.c.lease_owner)
+            )
+        )
+
+
+def _lookups(ref: str) -> Iterator[Select[tuple[object, ...]]]:
+    yield select(jobs).where(jobs.c.name == ref)
+    if ref == NEWEST:
+        yield _newest_first().limit(1)
+    yield select(jobs).where(jobs.c.id == ref)
+    if ref:
+        yield select(jobs).where(jobs.c.id.startswith(ref, autoescape=True))
+
+
+def _newest_first() -> Select[tuple[object, ...]]:
+    return select(jobs).order_by(jobs.c.submitted_at.desc(), jobs.c.name.desc())
+
+
+def _results(job_id: str, status: Status | None, limit: int | None) -> Select[tuple[object, ...]]:
+    query = select(*_COMPLETION).where(results.c.job_id == job_id).order_by(results.c.row_id).limit(limit)
+    return query if status is None else query.where(results.c.status == status)
+
+
+def _batch_sums(job_id: str) -> Select[tuple[object, ...]]:
+    return (
+        select(
+            batches.c.state,
+            func.count().label("n"),
+            func.min(batches.c.started_at).label("started_at"),
+            func.max(batches.c.finished_at).label("finished_at"),
+            *(func.sum(batches.c[name]).label(name) for name in _BATCH_SUMS),
+        )
+        .where(batches.c.job_id == job_id)
+        .group_by(batches.c.state)
+    )
+
+
+def _shard_sums(job_id: str) -> Select[tuple[object, ...]]:
+    return select(
+        func.coalesce(func.sum(shards.c.n_error), 0).label("n_error"),
+        func.coalesce(func.sum(shards.c.encode_s), 0.0).label("encode_s"),
+        func.coalesce(func.max(shards.c.row_to), 0).label("cut"),
+    ).where(shards.c.job_id == job_id)

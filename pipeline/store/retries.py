@@ -1,0 +1,54 @@
+"""Stage 6: error rows go back into batches, and leave the sums that counted them."""
+
+from bisect import bisect_right
+from itertools import groupby
+
+from sqlalchemy import Connection, delete, select, update
+
+from pipeline.errors import RefusedError
+from pipeline.rows import Status
+from pipeline.store.entries import hold_job, insert_batches, set_job
+from pipeline.store.records import JobState
+from pipeline.store.schema import batches, results, shards
+
+
+def retry_errors(connection: Connection, job_id: str, batch_rows: int, now: float) -> int:
+    job = hold_job(connection, job_id)
+    if job.state is JobState.CANCELLED:
+        raise RefusedError(f'Job "{job.name}" is cancelled; let it go on (resume) before its errors are retried.')
+    failed = _failed_rows(connection, job_id)
+    if not failed:
+        return 0
+    connection.execute(delete(results).where(results.c.job_id == job_id, results.c.status == Status.ERROR))
+    # Every error of the job goes, so that every sum of errors is 0 again; batches that are done never open again.
+    for table in (batches, shards):
+        connection.execute(update(table).where(table.c.job_id == job_id, table.c.n_error > 0).values(n_error=0))
+    insert_batches(connection, job_id, _pack(failed, batch_rows), now)
+    if job.state is JobState.DONE:
+        set_job(connection, job_id, state=JobState.RUNNING, finished_at=None)
+    return len(failed)
+
+
+def _failed_rows(connection: Connection, job_id: str) -> list[tuple[int, int]]:
+    """(shard_no, row_id), in order."""
+    homes = connection.execute(
+        select(shards.c.row_from, shards.c.shard_no).where(shards.c.job_id == job_id).order_by(shards.c.row_from)
+    ).all()
+    starts = [row_from for row_from, _ in homes]
+    row_ids = connection.scalars(
+        select(results.c.row_id)
+        .where(results.c.job_id == job_id, results.c.status == Status.ERROR)
+        .order_by(results.c.row_id)
+    )
+    return [(homes[bisect_right(starts, row_id) - 1].shard_no, row_id) for row_id in row_ids]
+
+
+def _pack(failed: list[tuple[int, int]], batch_rows: int) -> list[tuple[int, tuple[int, ...], int]]:
+    """Batches of one shard each; their tokens count as 0, as nobody knows the rows' lengths before they are encoded."""
+    packed = []
+    for shard_no, rows in groupby(failed, key=lambda row: row[0]):
+        row_ids = [row_id for _, row_id in rows]
+        packed += [
+            (shard_no, tuple(row_ids[first : first + batch_rows]), 0) for first in range(0, len(row_ids), batch_rows)
+        ]
+    return packed

@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+
+from pipeline.buckets import PlannedBatch
+from pipeline.rows import Status
+from pipeline.store.queries import progress, stream_results
+from pipeline.store.records import BatchState, ShardRecord, ShardState
+
+PLAN = [PlannedBatch((0, 2), 9)]
+
+
+def test_shards_are_encoded_in_order(ledger, road):
+    job = road.job(n_rows=4, shard_rows=3)
+    first = ShardRecord(job.id, 0, Path("/shards/00000.parquet"), 0, 3, ShardState.PENDING)
+    assert ledger.next_unencoded_shard(job.id) == first
+    ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.ERROR)], 0.5)
+    assert ledger.next_unencoded_shard(job.id).shard_no == 1
+    ledger.record_encoding(job.id, 1, [PlannedBatch((3,), 4)], [], 0.5)
+    assert ledger.next_unencoded_shard(job.id) is None
+
+
+def test_encoding_leaves_batches_and_errors(ledger, engine, road):
+    job = road.job(n_rows=6, shard_rows=3)
+    assert ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.ERROR)], 0.5) == [0]
+    assert ledger.record_encoding(job.id, 1, [PlannedBatch((5,), 1), PlannedBatch((4, 3), 2)], [], 0.25) == [1, 2]
+    assert list(stream_results(engine, job.id)) == [road.outcome(1, Status.ERROR)]
+    told = progress(engine, job.id)
+    assert (told.error, told.batches[BatchState.PENDING], told.seconds["encode"]) == (1, 3, 0.75)
+
+
+def test_the_second_to_encode_a_shard_changes_nothing(ledger, engine, road):
+    job = road.job(n_rows=3)
+    ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.ERROR)], 0.5)
+    before = progress(engine, job.id)
+    assert ledger.record_encoding(job.id, 0, [PlannedBatch((0, 1, 2), 9)], [], 7.0) == []
+    assert progress(engine, job.id) == before
+
+
+def test_batch_numbers_are_each_jobs_own(ledger, road):
+    road.encoded_job()
+    job = road.job(n_rows=3)
+    assert ledger.record_encoding(job.id, 0, [PlannedBatch((0, 1, 2), 9)], [], 0.5) == [0]
+
+
+@pytest.mark.parametrize(
+    ("row_ids", "failed"),
+    [((0, 2), []), ((0, 1, 2), [1]), ((0, 0, 1, 2), []), ((0, 1, 2, 3), []), ((), [])],
+)
+def test_an_encoding_that_is_not_the_shards_rows_is_refused(ledger, engine, road, row_ids, failed):
+    job = road.job(n_rows=6, shard_rows=3)
+    failures = [road.outcome(row_id, Status.ERROR) for row_id in failed]
+    with pytest.raises(ValueError, match="of shard 0 are not its rows, each once"):
+        ledger.record_encoding(job.id, 0, [PlannedBatch(row_ids, 9)], failures, 0.5)
+    assert ledger.next_unencoded_shard(job.id).shard_no == 0
+    assert list(stream_results(engine, job.id)) == []
+
+
+def test_a_failure_is_an_error(ledger, road):
+    job = road.job(n_rows=3)
+    with pytest.raises(ValueError, match="another status than error"):
+        ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.OK)], 0.5)
+
+
+def test_nothing_is_recorded_for_a_cancelled_job(ledger, engine, road):
+    job = road.job(n_rows=3)
+    ledger.cancel(job.id, road.keys)
+    assert ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.ERROR)], 0.5) == []
+    assert {row.status for row in stream_results(engine, job.id)} == {Status.CANCELLED}

@@ -1,0 +1,227 @@
+import csv
+import datetime
+import io
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import InputError, JobError, TryAgain
+from pipeline.rows import BatchTiming, Completion, Status
+from pipeline.store.export import export, preview
+
+TEXT = ["plain", 'q"uo,te\nline', "", None, "日本 🎉", " spaces "]
+RESULT = ["status", "output", "finish_reason", "error_type", "error"]
+TOKENS = ["prompt_tokens", "reused_tokens", "output_tokens"]
+
+
+@pytest.fixture
+def exported_job(ledger, road, tmp_path):
+    """Makes a job over the table, in shards of four rows; row 1 fails, and the last row has no result yet."""
+
+    def make(table: pa.Table, spec_json: str = "{}"):
+        job = ledger.create_job(None, spec_json, "", "", "")
+        for shard_no, row_from in enumerate(range(0, table.num_rows, 4)):
+            part = table.slice(row_from, 4)
+            path = tmp_path / f"{shard_no:05}.parquet"
+            pq.write_table(part, path)
+            ledger.add_shard(job.id, shard_no, path, row_from, row_from + part.num_rows)
+        ledger.finish_cutting(job.id, table.num_rows)
+        road.encode(job, failed=[1], batch_rows=1)
+        road.answer(job, batches=table.num_rows - 2)
+        return job
+
+    return make
+
+
+@pytest.fixture
+def reviews(exported_job):
+    return exported_job(pa.table({"id": [f"r{n}" for n in range(6)], "text": TEXT, "stars": [5, None, 1, 2, 3, 4]}))
+
+
+def test_csv_joins_answers_to_rows(engine, reviews, tmp_path):
+    assert export(engine, reviews, "csv", tmp_path / "out.csv") == 5
+    header, *rows = csv.reader((tmp_path / "out.csv").open(newline="", encoding="utf-8"))
+    assert header == ["row_id", "id", "text", "stars", *RESULT, *TOKENS]
+    assert rows[0] == ["0", "r0", "plain", "5", "ok", "answer 0", "stop", "", "", "7", "0", "2"]
+    assert rows[1] == ["1", "r1", TEXT[1], "", "error", "", "", "bad", "It is bad.", "0", "0", "0"]
+    assert [row[2] for row in rows] == ["plain", TEXT[1], "", "", "日本 🎉"]
+
+
+def test_csv_tells_the_empty_string_from_null(engine, reviews, tmp_path):
+    export(engine, reviews, "csv", tmp_path / "out.csv")
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[4].startswith('2,"r2","",1,')
+    assert lines[5].startswith('3,"r3",,2,')
+
+
+def test_jsonl_joins_answers_to_rows(engine, reviews, tmp_path):
+    assert export(engine, reviews, "jsonl", tmp_path / "out.jsonl") == 5
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["text"] for row in rows] == TEXT[:5]
+    assert rows[1] == {
+        "row_id": 1, "id": "r1", "text": TEXT[1], "stars": None,
+        "status": "error", "output": None, "finish_reason": None, "error_type": "bad", "error": "It is bad.",
+        "prompt_tokens": 0, "reused_tokens": 0, "output_tokens": 0,
+    }  # fmt: skip
+    assert "日本 🎉" in (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+
+
+def test_parquet_keeps_the_types(engine, reviews, tmp_path):
+    assert export(engine, reviews, "parquet", tmp_path / "out.parquet") == 5
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.schema.field("stars").type == pa.int64()
+    assert table.column_names == ["row_id", "id", "text", "stars", *RESULT, *TOKENS]
+    assert all(field.metadata is None for field in table.schema)
+    assert table.column("row_id").to_pylist() == [0, 1, 2, 3, 4]
+    assert table.to_pylist() == preview(engine, reviews, 100)
+
+
+def test_choices_bring_label_and_score(engine, ledger, exported_job):
+    job = exported_job(pa.table({"text": TEXT[:3]}), '{"choices": ["yes", "no"]}')
+    claim = ledger.claim(job.id, "a", 60)
+    answer = Completion(2, "2", Status.OK, "yes", label="yes", score=0.75, finish_reason="choice")
+    assert ledger.finish(claim, [answer], BatchTiming(), "cpu")
+    row = preview(engine, job, 5)[2]
+    assert list(row) == ["row_id", "text", "status", "output", "label", "score", *RESULT[2:], *TOKENS]
+    assert (row["label"], row["score"]) == ("yes", 0.75)
+
+
+@pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])
+def test_status_and_limit_choose_rows(engine, reviews, file_format):
+    def row_ids(**chosen) -> list[int]:
+        stream = io.BytesIO()
+        count = export(engine, reviews, file_format, stream, **chosen)
+        found = read(stream.getvalue(), file_format)
+        assert len(found) == count
+        return found
+
+    assert row_ids(status=Status.ERROR) == [1]
+    assert row_ids(status=Status.OK) == [0, 2, 3, 4]
+    assert row_ids(status=Status.OK, limit=2) == [0, 2]
+    assert row_ids(limit=5) == [0, 1, 2, 3, 4]
+    assert row_ids(limit=4) == [0, 1, 2, 3]
+    assert row_ids(status=Status.CANCELLED) == []
+
+
+def read(content: bytes, file_format: str) -> list[int]:
+    if file_format == "parquet":
+        return pq.read_table(io.BytesIO(content)).column("row_id").to_pylist()
+    if file_format == "jsonl":
+        return [json.loads(line)["row_id"] for line in content.splitlines()]
+    return [int(row["row_id"]) for row in csv.DictReader(io.StringIO(content.decode(), newline=""))]
+
+
+def test_a_preview_is_a_few_rows(engine, reviews):
+    assert [row["row_id"] for row in preview(engine, reviews, 2)] == [0, 1]
+    assert [row["error"] for row in preview(engine, reviews, 2, Status.ERROR)] == ["It is bad."]
+
+
+def test_clashing_names_get_a_prefix(engine, exported_job):
+    names = ["row_id", "status", "error", "result_error"]
+    job = exported_job(pa.table({name: [name] * 3 for name in names}))
+    row = preview(engine, job, 1)[0]
+    assert list(row) == [
+        "result_row_id", *names,
+        "result_status", "output", "finish_reason", "error_type", "result_result_error", *TOKENS,
+    ]  # fmt: skip
+    assert (row["status"], row["result_status"], row["result_row_id"]) == ("status", "ok", 0)
+
+
+def test_values_that_csv_and_json_have_no_word_for(engine, exported_job, tmp_path):
+    table = pa.table(
+        {
+            "list": pa.array([[1, None], None, [], [2]]),
+            "struct": pa.array([{"a": "é", "b": b"x"}] * 4),
+            "map": pa.array([[("k", 1)]] * 4, pa.map_(pa.string(), pa.int64())),
+            "bytes": pa.array([b"\xff\x00", None, b"", b"a"]),
+            "when": pa.array([datetime.datetime(2026, 11, 29, 1, 2, 3)] * 4),
+            "price": pa.array([Decimal("1.50")] * 4),
+            "number": pa.array([math.nan, math.inf, 0.5, None]),
+            "word": pa.array(["a", "b", "a", None]).dictionary_encode(),
+            "nothing": pa.nulls(4),
+        }
+    )
+    job = exported_job(table)
+    export(engine, job, "csv", tmp_path / "out.csv")
+    export(engine, job, "jsonl", tmp_path / "out.jsonl")
+    export(engine, job, "parquet", tmp_path / "out.parquet")
+    cells = next(csv.DictReader((tmp_path / "out.csv").open(newline="", encoding="utf-8")))
+    assert [cells[name] for name in table.column_names] == [
+        "[1, null]", '{"a": "é", "b": "eA=="}', '[["k", 1]]', "/wA=",
+        "2026-11-29 01:02:03.000000", "1.50", "nan", "a", "",
+    ]  # fmt: skip
+    first, second, _ = map(json.loads, (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines())
+    assert [first[name] for name in table.column_names] == [
+        [1, None], {"a": "é", "b": "eA=="}, [["k", 1]], "/wA=", "2026-11-29T01:02:03", "1.50", None, "a", None
+    ]  # fmt: skip
+    assert (second["list"], second["bytes"], second["number"]) == (None, None, None)
+    back = pq.read_table(tmp_path / "out.parquet").select(table.column_names)
+    assert str(back.to_pylist()) == str(table.slice(0, 3).to_pylist())  # as text, since nan is not nan
+
+
+@pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])
+def test_a_job_without_results_is_an_empty_table(engine, ledger, file_format):
+    stream = io.BytesIO()
+    job = ledger.create_job(None, "{}", "", "", "")
+    assert export(engine, job, file_format, stream) == 0
+    assert read(stream.getvalue(), file_format) == []
+    assert not stream.closed
+
+
+def test_an_export_replaces_the_old_file_whole(engine, reviews, tmp_path):
+    target = tmp_path / "out.csv"
+    target.write_text("old")
+    export(engine, reviews, "csv", target)
+    assert target.read_text().startswith('"row_id"')
+    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == ["out.csv"]
+
+
+def test_a_failed_export_leaves_the_old_file(engine, reviews, tmp_path):
+    target = tmp_path / "out.csv"
+    target.write_text("old")
+    (tmp_path / "00001.parquet").unlink()
+    with pytest.raises(InputError, match=r"The shard .*00001\.parquet, which holds rows of the input, cannot be read"):
+        export(engine, reviews, "csv", target)
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == ["out.csv"]
+
+
+def test_a_link_stays_a_link(engine, reviews, tmp_path):
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    export(engine, reviews, "csv", tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith('"row_id"')
+
+
+@pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])
+def test_a_full_disk_says_so(engine, reviews, file_format):
+    with pytest.raises(TryAgain, match="/dev/full could not be written: the disk is full"):
+        export(engine, reviews, file_format, Path("/dev/full"))
+    told = pytest.raises(TryAgain, match="The output could not be written: the disk is full")
+    with Path("/dev/full").open("wb", buffering=0) as stream, told:
+        export(engine, reviews, file_format, stream)
+
+
+def test_a_target_that_cannot_be_written_says_so(engine, reviews, tmp_path):
+    (tmp_path / "file").write_text("")
+    for target, reason in {
+        tmp_path / "none" / "out.csv": "No such file or directory",
+        tmp_path / "file" / "out.csv": "Not a directory",
+        tmp_path: "Is a directory",
+    }.items():
+        with pytest.raises(JobError, match=f"{target} cannot be written: {reason}"):
+            export(engine, reviews, "csv", target)
+
+
+def test_a_reader_that_went_away_is_not_an_error_of_ours(engine, reviews):
+    class Gone(io.BytesIO):
+        def write(self, data: object) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        export(engine, reviews, "jsonl", Gone())

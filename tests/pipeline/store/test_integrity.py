@@ -1,0 +1,64 @@
+import pytest
+from sqlalchemy import text
+
+from pipeline.store.integrity import check_integrity
+from pipeline.store.transactions import writing
+
+
+@pytest.fixture
+def done_job(ledger, road):
+    job = road.encoded_job(n_rows=6, shard_rows=3, failed=[1])
+    road.answer(job, errors=[5])
+    assert ledger.complete(job.id)
+    return job
+
+
+FAULTS = {
+    "DELETE FROM results WHERE row_id = 2": [
+        "The sums say 4 rows are ok, the results 3.",
+        "1 rows are lost: they have no result and are in no open batch: 2.",
+    ],
+    "UPDATE batches SET n_ok = n_ok + 2 WHERE batch_no = 0": [
+        "The sums say 6 rows are ok, the results 4.",
+        "The job is done with 8 results for 6 rows.",
+    ],
+    "UPDATE batches SET state = 'leased', finished_at = NULL WHERE batch_no = 1": [
+        "2 rows are answered and yet in an open batch: 3, 4.",
+        "The job is done, but 1 batches are leased.",
+    ],
+    "UPDATE results SET row_id = 77 WHERE row_id = 0": [
+        "1 rows are lost: they have no result and are in no open batch: 0.",
+        "1 rows are not of the encoded shards: 77.",
+    ],
+    "UPDATE shards SET row_from = 4 WHERE shard_no = 1": [
+        "Shard 1 starts at row 4 where row 3 comes next.",
+        "1 rows are not of the encoded shards: 3.",
+    ],
+    "UPDATE jobs SET n_rows = 7": [
+        "The shards end at row 6, the job has 7.",
+        "The job is done with 6 results for 7 rows.",
+    ],
+}
+
+
+def test_a_job_that_went_well_has_no_faults(engine, done_job):
+    assert check_integrity(engine, done_job.id) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_told(engine, done_job, fault):
+    with writing(engine) as connection:
+        connection.execute(text(fault))
+    assert check_integrity(engine, done_job.id) == FAULTS[fault]
+
+
+def test_a_row_in_two_open_batches_is_told(engine, road):
+    job = road.encoded_job(n_rows=6)
+    with writing(engine) as connection:
+        connection.execute(
+            text("UPDATE batches SET row_ids = (SELECT row_ids FROM batches WHERE batch_no = 0) WHERE batch_no = 2")
+        )
+    assert check_integrity(engine, job.id) == [
+        "2 rows are lost: they have no result and are in no open batch: 3, 4.",
+        "2 rows are in two open batches: 0, 1.",
+    ]
