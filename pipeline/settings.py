@@ -1,11 +1,12 @@
 """Where things lie and how long they may take: one frozen object, read from PIPELINE_* once per process."""
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.errors import SpecError
+from pipeline.errors import JobError, SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,19 @@ class Settings:
     batch_tokens: int = 8192  #: PIPELINE_BATCH_TOKENS: own prompt tokens in one batch at most
     lease_s: float = 60.0  #: PIPELINE_LEASE_S: a batch whose worker is silent for so long is given to another
     prefix_bytes: int = 2 << 30  #: PIPELINE_PREFIX_BYTES: keys and values of shared prefixes kept at most
+
+    def make_home(self) -> Path:
+        """The home directory, there now and writable. Raises JobError where that cannot be."""
+        home = self.home.absolute()
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=home):
+                return home
+        except OSError as error:
+            raise JobError(
+                f"The directory {home} cannot be written to: {error.strerror}. "
+                "Set PIPELINE_HOME to a directory that you may write to."
+            ) from error
 
     def shard_directory(self, job_id: str) -> Path:
         """Where a job's input lies once it is cut."""

@@ -90,7 +90,7 @@ def read_job_file(path: Path) -> dict[str, Any]:
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"The job file {path} cannot be read: {error}.") from error
+        raise SpecError(f"The job file {path} cannot be read: {_reason(error)}.") from error
     except yaml.YAMLError as error:
         raise SpecError(f"The job file {path} is not YAML: {error}") from error
     if not isinstance(fields, dict):
@@ -136,7 +136,11 @@ def _read_prompt(text: str, base: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"The prompt file {path} cannot be read: {error}.") from error
+        raise SpecError(f"The prompt file {path} cannot be read: {_reason(error)}.") from error
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
 
 
 def _sentence(fault: Any) -> str:
@@ -144,7 +148,8 @@ def _sentence(fault: Any) -> str:
     if fault["type"] == "extra_forbidden":
         return f'There is no field "{field}" in a job.{nearest(field, list(JobSpec.model_fields))}'
     if fault["type"] == "missing":
-        return f"The job has no {field}; give --{field.replace('_', '-')} or `{field}:` in the job file."
+        flag = "INPUT" if field == "inputs" else f"--{field}"
+        return f"The job has no {field}; give {flag}, or `{field}:` in the job file."
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{field}: {message}." if field else f"{message[:1].upper()}{message[1:]}."
 

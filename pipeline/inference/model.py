@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from pipeline.errors import ModelError
+from pipeline.errors import ModelError, TryAgain
 from pipeline.inference import attention
 from pipeline.inference.attention import Packed, Prefill
 from pipeline.inference.checkpoint import Checkpoint
@@ -55,7 +56,10 @@ class LanguageModel:
 
 
 def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: bool = False) -> Path:
-    """The model's tokenizer as a directory with tokenizer.json, made once for each model under `home`."""
+    """The model's tokenizer as a directory with tokenizer.json, made once for each model under `home`.
+
+    Raises ModelError where it cannot be loaded, TryAgain where it cannot be written.
+    """
     directory = home / "tokenizers" / checkpoint.digest.replace("/", "--")
     if (directory / "tokenizer_config.json").is_file():
         return directory
@@ -65,9 +69,7 @@ def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: boo
             tokenizer = AutoTokenizer.from_pretrained(checkpoint.source, **options)
     except Exception as error:
         raise ModelError(f"The tokenizer of {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
-    unfinished = directory.with_suffix(".unfinished")
-    tokenizer.save_pretrained(str(unfinished))
-    unfinished.replace(directory)
+    _save_whole(tokenizer, directory)
     return directory
 
 
@@ -113,6 +115,22 @@ def adopt(network: Any) -> LanguageModel:
     )
     _prove(model)
     return model
+
+
+def _save_whole(tokenizer: Any, directory: Path) -> None:
+    """All of it or nothing, whatever happens on the way; the first of several processes wins."""
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent) as unfinished:
+            copy = Path(unfinished, directory.name)
+            tokenizer.save_pretrained(str(copy))
+            copy.replace(directory)
+    except Exception as error:
+        if not directory.is_dir():
+            raise TryAgain(
+                f"The model's tokenizer cannot be kept in {directory}: {_first_line(error)}. "
+                "Look whether the disk is full, and try again."
+            ) from error
 
 
 def _which(checkpoint: Checkpoint) -> dict[str, Any]:

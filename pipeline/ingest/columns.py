@@ -19,6 +19,8 @@ _PLAIN = {
 
 def require_columns(available: Sequence[str], wanted: Sequence[str]) -> None:
     """Raises InputError with the columns there are, and the nearest name."""
+    if wanted and not available:
+        raise InputError("The input is empty: it has neither columns nor rows.")
     for name in wanted:
         if name not in available:
             there = ", ".join(available)
