@@ -1,0 +1,65 @@
+"""The table of `pipeline results`: from each row only what a person looks for, the prompt's columns and the answer."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jobs.tables import Column, print_table
+from pipeline.prompts.template import Template
+from pipeline.rows import Status
+from pipeline.spec import JobSpec
+from pipeline.store.database import Database
+from pipeline.store.export import CHOICE_COLUMNS, RESULT_TYPES, preview
+from pipeline.store.records import JobRecord
+
+#: Of the columns that the prompt uses; the terminal is only so wide.
+_INPUT_COLUMNS = 2
+
+_Cell = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
+
+
+def print_answers(database: Database, job: JobRecord, status: Status | None, limit: int) -> None:
+    spec = JobSpec.model_validate_json(job.spec_json)
+    rows = [_apart(row, spec) for row in preview(database, job, limit, status)]
+    layout = _layout(spec, any_error=any(result["error"] for _, result in rows))
+    print_table(list(layout), [[cell(values, result) for cell in layout.values()] for values, result in rows])
+
+
+def _apart(row: Mapping[str, Any], spec: JobSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The input's columns, and the result's under their own names, whatever a clash made of them in an export."""
+    names = [name for name in RESULT_TYPES if spec.choices is not None or name not in CHOICE_COLUMNS]
+    (_, row_id), *items = row.items()
+    values, result = items[: -len(names)], items[-len(names) :]
+    return dict(values), {"row_id": row_id} | dict(zip(names, (value for _, value in result), strict=True))
+
+
+def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
+    layout: dict[Column, _Cell] = {}
+    if spec.key is None:
+        layout[Column("ROW", "number")] = lambda values, result: str(result["row_id"])
+    else:
+        layout[Column(spec.key)] = _of_input(spec.key)
+    shown = [column for column in Template.parse(spec.prompt).columns if column != spec.key][:_INPUT_COLUMNS]
+    layout |= {Column(column, "text"): _of_input(column) for column in shown}
+    layout[Column("STATUS")] = _of_result("status")
+    if spec.choices is None:
+        layout[Column("ANSWER", "text")] = _of_result("output")
+    else:
+        layout[Column("LABEL")] = _of_result("label")
+        layout[Column("SCORE", "number")] = lambda values, result: (
+            "" if result["score"] is None else f"{result['score']:.2f}"
+        )
+    if any_error:
+        layout[Column("ERROR", "text")] = _of_result("error")
+    return layout
+
+
+def _of_input(column: str) -> _Cell:
+    return lambda values, result: _text(values[column])
+
+
+def _of_result(column: str) -> _Cell:
+    return lambda values, result: _text(result[column])
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,42 @@
+"""`pipeline cancel`: a job stops until it is resumed; every row without a result is recorded as cancelled."""
+
+import shlex
+from collections.abc import Iterator
+
+import click
+
+from jobs.tables import counted
+from pipeline.ingest.rows import read_rows
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec
+from pipeline.store.database import open_database
+from pipeline.store.ledger import Ledger
+from pipeline.store.queries import find_job, progress
+from pipeline.store.records import ShardRecord
+
+
+@click.command(short_help="Stop a job; what is answered stays.")
+@click.argument("job")
+def cancel(job: str) -> None:
+    """Stop JOB, a name, an id or the start of one, or `last`, wherever it is running; what is answered stays.
+
+    `pipeline resume` takes it up again.
+    """
+    database = open_database(Settings.from_environment())
+    found = find_job(database, job)
+    key = JobSpec.model_validate_json(found.spec_json).key
+
+    def keys_of(shard: ShardRecord) -> Iterator[tuple[int, str]]:
+        return ((row.row_id, row.key) for row in read_rows(shard.path, shard.row_from, columns=(), key=key))
+
+    Ledger(database).cancel(found.id, keys_of)
+    figures = progress(database, found.id)
+    recorded = figures.ok + figures.truncated + figures.error
+    stay = "has its result and keeps it" if recorded == 1 else "have their results and keep them"
+    click.echo(
+        f"{found.name} is cancelled: {counted(recorded, 'row')} {stay}, {counted(figures.cancelled, 'row')} "
+        f"{'is' if figures.cancelled == 1 else 'are'} cancelled."
+    )
+    if figures.total is None:
+        click.echo("Its input had not been read to the end.")
+    click.echo(f"`pipeline resume {shlex.quote(found.name)}` goes on where it stopped.")

@@ -1,0 +1,143 @@
+"""What `pipeline doctor` looks at. A check tells what it found, or raises a PipelineError that tells how to mend it."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import JobError, PipelineError
+from pipeline.inference.checkpoint import SMALL_MODEL, resolve_checkpoint
+from pipeline.settings import Settings
+from pipeline.store.database import open_database
+from pipeline.store.schema import SCHEMA_VERSION
+from pipeline.store.transactions import database_name
+
+_GIB = 1 << 30
+_OLDEST_PYTHON = (3, 11)
+#: Shards and the database of a job of a million short rows fit in it.
+_LEAST_DISK = 1 * _GIB
+#: What torch and the small model take.
+_LEAST_MEMORY = 2 * _GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    ok: bool
+    text: str  #: what was found, or how to mend it
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Takes the seconds that torch needs to be imported."""
+    return [_find(name, check, settings) for name, check in _CHECKS.items()]
+
+
+def _find(name: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
+    try:
+        return Finding(name, True, check(settings))
+    except PipelineError as error:
+        return Finding(name, False, str(error))
+
+
+def _python(settings: Settings) -> str:
+    if sys.version_info < _OLDEST_PYTHON:
+        raise JobError(f"Python is {platform.python_version()}; install 3.11 or newer.")
+    return platform.python_version()
+
+
+def _packages(settings: Settings) -> str:
+    wanted = [line for line in importlib.metadata.requires("pipeline") or [] if "extra ==" not in line]
+    faults = [fault for fault in map(_fault, wanted) if fault is not None]
+    if faults:
+        raise JobError(f"{'; '.join(faults)}. `pip install --upgrade pipeline` brings what is needed.")
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in map(_name, wanted))
+
+
+def _fault(requirement: str) -> str | None:
+    """Why a requirement such as `click>=8.5,<9` is not met. Knows no other comparison, as no other is used."""
+    name = _name(requirement)
+    try:
+        installed = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return f"{name} is not installed"
+    for comparison, bound in re.findall(r"(>=|<)\s*([\d.]+)", requirement):
+        if (_numbers(installed) >= _numbers(bound)) != (comparison == ">="):
+            return f"{name} is {installed}, but {comparison}{bound} is needed"
+    return None
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+
+
+def _numbers(version: str) -> list[int]:
+    """Without final zeros, so that 2.0 is 2."""
+    numbers = [int(number) for number in re.split(r"[^\d.]", version, maxsplit=1)[0].split(".") if number]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return numbers
+
+
+def _home(settings: Settings) -> str:
+    return str(settings.make_home())
+
+
+def _database(settings: Settings) -> str:
+    database = open_database(settings)
+    try:
+        return f"{database_name(database)}, version {SCHEMA_VERSION}"
+    finally:
+        database.dispose()
+
+
+def _disk(settings: Settings) -> str:
+    home = settings.home.absolute()
+    place = next(path for path in (home, *home.parents) if path.is_dir())
+    free = shutil.disk_usage(place).free
+    if free < _LEAST_DISK:
+        raise JobError(f"Only {_gib(free)} are free where {home} lies; {_gib(_LEAST_DISK)} should be. Free some space.")
+    return f"{_gib(free)} free"
+
+
+def _memory(settings: Settings) -> str:
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if whole < _LEAST_MEMORY:
+        raise JobError(
+            f"The machine has {_gib(whole)}; even the small model needs {_gib(_LEAST_MEMORY)}. Use a larger one."
+        )
+    return _gib(whole)
+
+
+def _model(settings: Settings) -> str:
+    checkpoint = resolve_checkpoint(SMALL_MODEL)
+    return f"{SMALL_MODEL} in {Path(checkpoint.source, checkpoint.gguf_file or '')}"
+
+
+def _device(settings: Settings) -> str:
+    # torch takes two seconds that only this command has to spend.
+    from pipeline.inference.device import choose_device
+    from pipeline.inference.kernels import choose_kernel
+
+    device = choose_device(settings.device)
+    return f"{device}, attention by {choose_kernel(device)[0]}"
+
+
+def _gib(n_bytes: int) -> str:
+    return f"{n_bytes / _GIB:.1f} GiB"
+
+
+_CHECKS: dict[str, Callable[[Settings], str]] = {
+    "python": _python,
+    "packages": _packages,
+    "home": _home,
+    "database": _database,
+    "disk": _disk,
+    "memory": _memory,
+    "model": _model,
+    "device": _device,
+}

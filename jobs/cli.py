@@ -1,0 +1,102 @@
+"""The `pipeline` command: a list of commands, each imported only when it is run; and the place where errors speak."""
+
+import importlib
+import os
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from jobs import exit_codes
+from pipeline.errors import NotFoundError, PipelineError, RefusedError, SpecError, TryAgain
+
+#: In the order of a job's life. `jobs/NAME.py` defines the click command NAME, whose short help this repeats, so that
+#: `pipeline --help` need not import it.
+COMMANDS = {
+    "submit": "Answer every row of a table.",
+    "jobs": "List all jobs, the newest first.",
+    "status": "Tell how far a job is, and how fast.",
+    "results": "Show a job's answers, or write them to a file.",
+    "resume": "Go on with a job that was stopped, killed or cancelled.",
+    "cancel": "Stop a job; what is answered stays.",
+    "retry": "Answer a job's error rows again.",
+    "migrate": "Bring the database up to date.",
+    "doctor": "Check this machine, and tell how to mend it.",
+}
+
+EXAMPLES = """
+\b
+Examples:
+  pipeline submit reviews.parquet --model smollm2-135m --prompt "Summarise: {review}"
+  pipeline submit reviews.csv --name moods --model smollm2-135m --raw \\
+      --prompt "{review} This is" --choices good,bad
+  pipeline status moods
+  pipeline results moods --output moods.parquet
+  pipeline retry moods
+"""
+
+#: The first class that an error is an instance of says how the command ends.
+_STATUSES: tuple[tuple[type[PipelineError], int], ...] = (
+    (SpecError, exit_codes.USAGE),
+    (NotFoundError, exit_codes.NOT_FOUND),
+    (RefusedError, exit_codes.REFUSED),
+    (TryAgain, exit_codes.TRY_AGAIN),
+    (PipelineError, exit_codes.FAILED),
+)
+
+
+class LazyCommand(click.Command):
+    """Stands in the list for a command whose module is imported when the command is run."""
+
+    def load(self) -> click.Command:
+        command: click.Command = getattr(importlib.import_module(f"jobs.{self.name}"), str(self.name))
+        return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PipelineError as error:
+            click.echo(f"Error: {error}", err=True)
+            raise click.exceptions.Exit(_exit_status(error)) from error
+        except BrokenPipeError:
+            # Whoever read has seen enough. What is still buffered must go somewhere when Python exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(exit_codes.OK) from None
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(exit_codes.STOPPED) from None
+
+
+def _exit_status(error: PipelineError) -> int:
+    return next(status for kind, status in _STATUSES if isinstance(error, kind))
+
+
+@click.group(
+    cls=_Commands,
+    commands={name: LazyCommand(name, short_help=text) for name, text in COMMANDS.items()},
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="pipeline", message="%(prog)s %(version)s")
+def cli() -> None:
+    """An answer from a language model for every row of a table. Nothing recorded is ever lost."""
+
+
+def main() -> None:
+    """The console script. What reaches the end of it is a fault of the program, so the traceback is shown."""
+    try:
+        cli(prog_name="pipeline")
+    except Exception:
+        traceback.print_exc()
+        click.echo("This is a fault of pipeline itself, not yours. Please report it with the lines above.", err=True)
+        sys.exit(exit_codes.FAILED)

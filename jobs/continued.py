@@ -1,0 +1,48 @@
+"""A job that is in the ledger already goes on from where it stands, whatever stopped it."""
+
+from jobs.run import carry_out, report
+from jobs.session import Session
+from pipeline.errors import RefusedError
+from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
+from pipeline.ingest.inputs import resolve
+from pipeline.spec import JobSpec
+from pipeline.store.queries import find_job
+from pipeline.store.records import JobRecord, JobState
+
+
+def go_on(session: Session, job: JobRecord, *, as_json: bool, asked: JobSpec | None = None) -> int:
+    """The exit status. Raises RefusedError where the model or the input is not what it was.
+
+    `asked` is the same job as it was submitted again, perhaps with another output.
+    """
+    spec = asked or JobSpec.model_validate_json(job.spec_json)
+    if job.state is JobState.DONE:
+        return report(session, job, spec, as_json=as_json)
+    checkpoint = _same_model(job, spec)
+    if job.state is JobState.CANCELLED:
+        session.ledger.revive(job.id)
+        job = find_job(session.database, job.id)
+    means = session.load(spec, checkpoint)
+    if job.state is JobState.CUTTING:
+        _cut_the_rest(session, job, spec)
+    return carry_out(session, job, spec, means, as_json=as_json)
+
+
+def _same_model(job: JobRecord, spec: JobSpec) -> Checkpoint:
+    checkpoint = resolve_checkpoint(spec.model)
+    if checkpoint.digest != job.model_digest:
+        raise RefusedError(
+            f"The model {spec.model} is not the one that {job.name} began with: its files have changed. "
+            "Put the old files back, or submit a new job under another name."
+        )
+    return checkpoint
+
+
+def _cut_the_rest(session: Session, job: JobRecord, spec: JobSpec) -> None:
+    source = resolve(spec.inputs)
+    if source.digest() != job.input_digest:
+        raise RefusedError(
+            f"The input of {job.name} has changed since its first rows were read. "
+            "Put the old files back, or submit a new job under another name."
+        )
+    session.cut(job, spec, source)

@@ -1,0 +1,81 @@
+"""`pipeline submit --dry-run`: every check, the first prompt as the model will read it, and what the job will cost."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import click
+from rich.console import Console
+
+from jobs import exit_codes
+from jobs.progress import waiting
+from jobs.tables import counted, duration
+from pipeline.errors import InputError
+from pipeline.inference.checkpoint import resolve_checkpoint
+from pipeline.ingest.inputs import Source
+from pipeline.ingest.rows import peek
+from pipeline.means import Means, load_means
+from pipeline.rehearsal import Rehearsal, rehearse
+from pipeline.rows import Row
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec
+
+#: Rows that are looked at. An input of fewer is known in full.
+_SAMPLE_ROWS = 1000
+_BAR = 40
+
+
+def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
+    """The exit status. Records nothing."""
+    settings.make_home()
+    notes = Console(stderr=True, highlight=False)
+    rows = peek(source, _SAMPLE_ROWS + 1 if spec.limit is None else min(spec.limit, _SAMPLE_ROWS + 1))
+    if not rows:
+        raise InputError("The input has no rows, so there is nothing to answer.")
+    sample = [Row(place, str(place), values) for place, values in enumerate(rows[:_SAMPLE_ROWS])]
+    with waiting(notes, f"Loading {spec.model} ..."):
+        means = load_means(spec, resolve_checkpoint(spec.model), settings)
+    with waiting(notes, "Timing a small batch ..."):
+        found = rehearse(spec, means, sample)
+    for line in _report(spec, means, sample, found, n_rows=None if len(rows) > _SAMPLE_ROWS else len(rows)):
+        click.echo(line)
+    return exit_codes.OK
+
+
+def _report(spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal, n_rows: int | None) -> Iterator[str]:
+    first = found.prompts[0]
+    yield f"The first prompt, as {spec.model} will read it:\n"
+    yield means.vocabulary.show((*found.prefix, *first.own_ids))
+    yield f"\nShared by all rows: {counted(len(found.prefix), 'token')}, computed once:\n"
+    yield means.vocabulary.show(found.prefix) or "(nothing)"
+    yield f"\nA row's own prompt tokens, over {counted(len(found.prompts), 'row')}:\n"
+    yield from _histogram([len(prompt.own_ids) for prompt in found.prompts])
+    yield ""
+    for failure in found.failures[:3]:
+        yield f"Row {failure.key} will be an error ({failure.error_type}): {failure.error}"
+    if found.neutralised:
+        hold = "holds" if found.neutralised == 1 else "hold"
+        yield f"{counted(found.neutralised, 'row')} {hold} special tokens of the model, which stay plain text."
+    yield from _estimate(spec, found, len(sample), n_rows)
+    yield "Nothing was recorded. Leave out --dry-run to run it."
+
+
+def _estimate(spec: JobSpec, found: Rehearsal, n_sample: int, n_rows: int | None) -> Iterator[str]:
+    rows = n_sample if n_rows is None else n_rows
+    own, shared = found.own_tokens, len(found.prefix) * len(found.prompts)
+    share = shared / (own + shared)
+    of = "the input" if n_rows is not None else f"the first {counted(rows, 'row')} (there are more)"
+    yield f"Estimate for {of}: {counted(rows, 'row')}, {own + len(found.prefix):,} prompt tokens to compute,"
+    longest = 0 if spec.choices else spec.max_tokens
+    least, most = found.seconds(rows, 0), found.seconds(rows, longest)
+    until = f" to {duration(most)}, by the length of the answers (up to {spec.max_tokens} tokens)" if longest else ""
+    yield f"{share:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
+
+
+def _histogram(lengths: Sequence[int]) -> Iterator[str]:
+    """Doubling classes: 1, 2-3, 4-7, 8-15, ..."""
+    classes = {k: len(list(group)) for k, group in itertools.groupby(sorted(lengths), key=int.bit_length)}
+    most = max(classes.values())
+    for power in range(min(classes), max(classes) + 1):
+        number = classes.get(power, 0)
+        edges = f"{1 << power - 1}-{(1 << power) - 1}" if power > 1 else "1"
+        yield f"{edges:>13}  {'█' * -(-number * _BAR // most):{_BAR}}  {number}"

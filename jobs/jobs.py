@@ -1,0 +1,52 @@
+"""`pipeline jobs`: every job in one line."""
+
+import json
+from datetime import datetime
+
+import click
+
+from jobs.standing import Standing, all_standings
+from jobs.tables import Column, print_table
+from pipeline.settings import Settings
+from pipeline.store.database import open_database
+
+_COLUMNS = (
+    Column("NAME"),
+    Column("STATE"),
+    Column("ROWS", "number"),
+    Column("ERRORS", "number"),
+    Column("SUBMITTED"),
+    Column("ID"),
+)
+
+
+@click.command(short_help="List all jobs, the newest first.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+def jobs(as_json: bool) -> None:
+    """List all jobs, the newest first: a table on a terminal, tab-separated lines in a pipe.
+
+    ROWS are those that are finished and all, or ? while the input is still being read. A job is `interrupted` where
+    nothing on this machine works on it; `pipeline resume` goes on with it.
+    """
+    settings = Settings.from_environment()
+    standings = all_standings(open_database(settings), settings)
+    if as_json:
+        click.echo(json.dumps([standing.as_json() for standing in standings], indent=2, ensure_ascii=False))
+    elif standings:
+        print_table(_COLUMNS, map(_cells, standings))
+    else:
+        click.echo("There are no jobs yet. `pipeline submit --help` tells how to begin.", err=True)
+
+
+def _cells(standing: Standing) -> list[str]:
+    figures = standing.figures
+    total = "?" if figures.total is None else str(figures.total)
+    submitted = datetime.fromtimestamp(standing.job.submitted_at)
+    return [
+        standing.job.name,
+        standing.state,
+        f"{figures.finished}/{total}",
+        str(figures.error),
+        f"{submitted:%Y-%m-%d %H:%M}",
+        standing.job.id[:8],
+    ]

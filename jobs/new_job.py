@@ -1,0 +1,57 @@
+"""From a checked JobSpec to a job in the ledger, cut and carried out; a name that is known is gone on with."""
+
+import shutil
+
+from jobs.continued import go_on
+from jobs.run import carry_out
+from jobs.session import Session
+from pipeline.admission import require_same_job
+from pipeline.errors import InputError, NotFoundError
+from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
+from pipeline.ingest.inputs import Source
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec
+from pipeline.store.queries import find_job
+from pipeline.store.records import JobRecord
+
+
+def submit_job(settings: Settings, spec: JobSpec, source: Source, as_json: bool) -> int:
+    """The exit status."""
+    checkpoint = resolve_checkpoint(spec.model)
+    session = Session.open(settings)
+    known = _known(session, spec.name)
+    if known is not None:
+        require_same_job(known, spec, checkpoint.digest, source.digest())
+        session.notes.print(f"{known.name} is the same job as before.", soft_wrap=True)
+        return go_on(session, known, as_json=as_json, asked=spec)
+    means = session.load(spec, checkpoint)
+    job = _create(session, spec, checkpoint, source)
+    try:
+        session.cut(job, spec, source)
+    except InputError:
+        # Nothing is answered yet, and a repaired input is another job: the name must not stay taken.
+        session.ledger.discard(job.id)
+        shutil.rmtree(settings.shard_directory(job.id).parent, ignore_errors=True)
+        raise
+    return carry_out(session, job, spec, means, as_json=as_json)
+
+
+def _known(session: Session, name: str | None) -> JobRecord | None:
+    if name is None:
+        return None
+    try:
+        job = find_job(session.database, name)
+    except NotFoundError:
+        return None
+    return job if job.name == name else None
+
+
+def _create(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source) -> JobRecord:
+    input_digest = source.digest()
+    return session.ledger.create_job(
+        spec.name,
+        spec.model_dump_json(),
+        spec.fingerprint(checkpoint.digest, input_digest),
+        checkpoint.digest,
+        input_digest,
+    )

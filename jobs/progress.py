@@ -1,0 +1,87 @@
+"""What a person sees while a job runs: a live bar on a terminal, a line now and then in a log."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from jobs.tables import duration
+from pipeline.store.records import Progress as Figures
+
+#: Seconds between two lines where there is no terminal.
+_LINE_EVERY_S = 10.0
+
+
+@contextmanager
+def waiting(console: Console, what: str) -> Iterator[None]:
+    """A spinner, or one line where there is no terminal."""
+    if console.is_terminal:
+        with console.status(what):
+            yield
+    else:
+        console.print(what)
+        yield
+
+
+@contextmanager
+def shown(console: Console, read: Callable[[], Figures]) -> Iterator[Callable[[], None]]:
+    """Gives the function to call when the job's figures, which `read` reads, have changed."""
+    meter = Meter(read())
+    if console.is_terminal:
+        yield from _bar(console, read, meter)
+    else:
+        yield from _lines(console, read, meter)
+
+
+class Meter:
+    """Rates of this run, which need not be the job's first."""
+
+    def __init__(self, start: Figures, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._start, self._clock, self._started = start, clock, clock()
+
+    def words(self, now: Figures) -> str:
+        seconds = max(self._clock() - self._started, 1e-9)
+        rows = (now.finished - self._start.finished) / seconds
+        tokens = (_tokens(now) - _tokens(self._start)) / seconds
+        parts = [f"{rows:.1f} rows/s", f"{tokens:,.0f} tokens/s", f"{reuse(now):.0%} of prompt tokens reused"]
+        if rows and now.total is not None and now.finished < now.total:
+            parts.append(f"{duration((now.total - now.finished) / rows)} left")
+        return ", ".join(parts)
+
+
+def reuse(figures: Figures) -> float:
+    """The share of prompt tokens that were read from the prefix store."""
+    prompt = figures.computed_tokens + figures.reused_tokens
+    return figures.reused_tokens / prompt if prompt else 0.0
+
+
+def _tokens(figures: Figures) -> int:
+    return figures.computed_tokens + figures.reused_tokens + figures.output_tokens
+
+
+def _bar(console: Console, read: Callable[[], Figures], meter: Meter) -> Iterator[Callable[[], None]]:
+    columns = (SpinnerColumn(), BarColumn(24), TextColumn("{task.completed}/{task.total} rows, {task.description}"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        now = read()
+        task = bar.add_task("starting", total=now.total, completed=now.finished)
+
+        def update() -> None:
+            now = read()
+            bar.update(task, completed=now.finished, total=now.total, description=meter.words(now))
+
+        yield update
+
+
+def _lines(console: Console, read: Callable[[], Figures], meter: Meter) -> Iterator[Callable[[], None]]:
+    last = time.monotonic()
+
+    def update() -> None:
+        nonlocal last
+        now = read()
+        if time.monotonic() - last >= _LINE_EVERY_S or now.finished == now.total:
+            last = time.monotonic()
+            console.print(f"{now.finished}/{now.total} rows, {meter.words(now)}", soft_wrap=True)
+
+    yield update

@@ -1,0 +1,99 @@
+"""`pipeline status`: one job in a sentence, its figures, and what to type next."""
+
+import json
+import shlex
+from collections.abc import Iterator
+
+import click
+
+from jobs.standing import Standing, State, standing
+from jobs.tables import counted, duration
+from pipeline.settings import Settings
+from pipeline.store.database import open_database
+
+
+@click.command(short_help="Tell how far a job is, and how fast.")
+@click.argument("job", default="last")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(job: str, as_json: bool) -> None:
+    """Tell how far JOB is: a name, an id or the start of one, or `last`, the newest, which is the default.
+
+    Rates are over the time from the first batch taken up to the latest one answered, pauses included.
+    """
+    settings = Settings.from_environment()
+    found = standing(open_database(settings), settings, job)
+    if as_json:
+        print_json(found)
+    else:
+        tell(found)
+
+
+def print_json(found: Standing) -> None:
+    click.echo(json.dumps({**found.as_json(), "next": list(_next(found))}, indent=2, ensure_ascii=False))
+
+
+def tell(found: Standing) -> None:
+    """In words, with what to type next."""
+    click.echo(f"{_sentence(found)}\n")
+    for name, text in _figures(found):
+        click.echo(f"{name:<10}{text}")
+    click.echo()
+    for command, effect in _next(found).items():
+        click.echo(f"{command}  {effect}")
+
+
+def _sentence(found: Standing) -> str:
+    name, total = found.job.name, found.figures.total
+    so_far = f"{found.figures.finished:,} of {counted(total, 'row')} finished" if total is not None else ""
+    match found.state:
+        case State.DONE:
+            return f"{name} is done: {counted(found.figures.finished, 'row')} finished."
+        case State.CUTTING:
+            return f"{name} is being cut: its input is still being read."
+        case State.RUNNING:
+            return f"{name} is running: {so_far}."
+        case State.CANCELLED:
+            return f"{name} is cancelled: {counted(found.recorded, 'row')} had been recorded before."
+        case State.INTERRUPTED if total is None:
+            return f"{name} was interrupted while its input was being read; nothing recorded is lost."
+        case State.INTERRUPTED:
+            return f"{name} was interrupted: {so_far}, and nothing of that is lost."
+
+
+def _figures(found: Standing) -> Iterator[tuple[str, str]]:
+    figures = found.figures
+    counts = {
+        "ok": figures.ok,
+        "truncated": figures.truncated,
+        "error": figures.error,
+        "cancelled": figures.cancelled,
+        "waiting": (figures.total or figures.finished) - figures.finished,
+    }
+    yield "rows", ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet"
+    if found.rows_per_s is not None and found.active_s is not None:
+        yield "speed", f"{found.rows_per_s:,.1f} rows/s over {duration(found.active_s)}"
+    if found.reuse_share is not None:
+        computed, reused = figures.computed_tokens, figures.reused_tokens
+        yield "prompts", f"{computed:,} tokens computed, {reused:,} reused ({found.reuse_share:.0%})"
+    if figures.output_tokens:
+        yield "answers", counted(figures.output_tokens, "token")
+    if any(figures.seconds.values()):
+        yield "seconds", ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in figures.seconds.items())
+    if found.job.error is not None:
+        yield "stopped", found.job.error
+
+
+def _next(found: Standing) -> dict[str, str]:
+    """Commands to type, and what each does."""
+    name = shlex.quote(found.job.name)
+    commands = {}
+    if found.state in (State.INTERRUPTED, State.CANCELLED):
+        commands[f"pipeline resume {name}"] = "goes on where it stopped"
+    elif found.recorded:
+        commands[f"pipeline results {name}"] = "shows the answers"
+    if found.state is State.DONE and found.figures.error:
+        commands[f"pipeline results {name} --status error"] = "shows what went wrong"
+        commands[f"pipeline retry {name}"] = f"answers the {counted(found.figures.error, 'error row')} again"
+    if found.state in (State.CUTTING, State.RUNNING):
+        commands[f"pipeline cancel {name}"] = "stops it; what is answered stays"
+    return commands

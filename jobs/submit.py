@@ -1,0 +1,74 @@
+"""`pipeline submit`: a table and a prompt become a job, which is answered here and now."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.errors import SpecError
+from pipeline.ingest.columns import require_columns
+from pipeline.ingest.inputs import resolve
+from pipeline.prompts.template import Template
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec, build_spec, place, read_job_file
+
+
+@click.command(short_help="Answer every row of a table.")
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option(
+    "--job", "job_file", type=click.Path(path_type=Path), help="YAML file with these fields; flags win over it."
+)
+@click.option("--prompt", help="TEXT or @FILE, with {column} placeholders; {{ and }} for braces.")
+@click.option("--model", help="Hub id, directory, FILE.gguf, or smollm2-135m (the small model that comes along).")
+@click.option("--system", help="System message for the model's chat template.")
+@click.option("--raw/--chat", default=None, help="Plain completion of the prompt, or the chat template (default).")
+@click.option("--choices", metavar="A,B,...", help="Pick the likeliest of these labels instead of writing text.")
+@click.option("--max-tokens", type=int, help="Tokens an answer may have.  [default: 256]")
+@click.option("--stop", multiple=True, help="Text before which an answer ends; may be given several times.")
+@click.option("--key", metavar="COLUMN", help="Your id for a row: unique, never null.  [default: the row's number]")
+@click.option("--name", help="Name of the job.  [default: one with today's date]")
+@click.option("--limit", type=int, metavar="N", help="Only the first N rows.")
+@click.option("--output", metavar="FILE", help="Also write the results there: .parquet, .csv or .jsonl.")
+@click.option("--trust-remote-code", is_flag=True, default=None, help="Run Python code that comes with the model.")
+@click.option(
+    "--dry-run",
+    "only_dry_run",
+    is_flag=True,
+    help="Check everything, show the first prompt and an estimate; record nothing.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def submit(inputs: tuple[str, ...], job_file: Path | None, only_dry_run: bool, as_json: bool, **flags: Any) -> None:
+    """Answer every row of INPUT (Parquet, CSV, TSV, JSONL or text files, also .gz and .zst; directories, patterns,
+    or - for JSONL on standard input).
+
+    \b
+    Example:
+      pipeline submit examples/reviews.parquet --model smollm2-135m --raw \\
+          --prompt @examples/sentiment.txt --choices positive,negative
+    """
+    spec = _spec(inputs, job_file, flags)
+    _require_directory(spec.output)
+    settings = Settings.from_environment()
+    source = resolve(spec.inputs)
+    template = Template.parse(spec.prompt)
+    require_columns(source.columns(), [*template.columns, *([spec.key] if spec.key else [])])
+    # torch takes seconds to import; a mistyped column is told before.
+    from jobs.dry_run import dry_run
+    from jobs.new_job import submit_job
+
+    status = dry_run(settings, spec, source) if only_dry_run else submit_job(settings, spec, source, as_json)
+    click.get_current_context().exit(status)
+
+
+def _spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, Any]) -> JobSpec:
+    given = {name: value for name, value in flags.items() if value is not None and value != ()}
+    if inputs:
+        given["inputs"] = list(inputs)
+    known = read_job_file(job_file) if job_file else {}
+    return build_spec(known | place(given, Path.cwd()))
+
+
+def _require_directory(output: Path | None) -> None:
+    """Raises SpecError now; the file itself is written when all is answered, which may be hours later."""
+    if output is not None and not output.parent.is_dir():
+        raise SpecError(f"--output cannot be written: there is no directory {output.parent}. Make it first.")

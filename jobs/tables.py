@@ -1,0 +1,84 @@
+"""How figures and rows are shown: a table on a terminal, tab-separated lines with the same columns in a pipe."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import click
+
+#: More of a cell is never shown, however wide the terminal; what a script needs whole, it asks for in another format.
+_CELL_CHARACTERS = 200
+
+_STYLES = {
+    "ok": "green",
+    "done": "green",
+    "cutting": "cyan",
+    "running": "cyan",
+    "truncated": "yellow",
+    "interrupted": "yellow",
+    "error": "red",
+    "cancelled": "bright_black",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`text` gives way where the terminal is narrow; `word` and `number` are always whole."""
+
+    name: str
+    kind: Literal["word", "number", "text"] = "word"
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """Each row has a cell for each column. Line breaks, tabs and control characters are shown as spaces."""
+    cells = [[_cut(_one_line(cell)) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(columns, cells)
+    else:
+        for line in ([column.name for column in columns], *cells):
+            click.echo("\t".join(line))
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """`12.3 s`, `4:05`, `1:04:05`."""
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _print_rich(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    # Only a terminal has need of it, and it takes a tenth of a second to import.
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="")
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column.kind == "number" else "left"
+        table.add_column(_one_line(column.name), justify=justify, no_wrap=column.kind != "text")
+    for row in rows:
+        table.add_row(
+            *(
+                # Kept on one line here and not by the column: rich narrows columns that may wrap before others.
+                Text(cell, style=_STYLES.get(cell, "") if column.kind == "word" else "", no_wrap=True)
+                for column, cell in zip(columns, row, strict=True)
+            )
+        )
+    Console().print(table)
+
+
+def _one_line(cell: str) -> str:
+    return " ".join("".join(character if character.isprintable() else " " for character in cell).split())
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= _CELL_CHARACTERS else f"{cell[: _CELL_CHARACTERS - 1]}…"

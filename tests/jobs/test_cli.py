@@ -1,0 +1,166 @@
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from jobs import cli
+from pipeline.errors import (
+    InputError,
+    JobError,
+    ModelError,
+    NotFoundError,
+    PipelineError,
+    RefusedError,
+    SpecError,
+    TryAgain,
+)
+
+MAIN = "from jobs.cli import main; main()"
+HEAVY = {"torch", "transformers", "pyarrow", "alembic", "tokenizers"}
+NOT_FOR_HELP = HEAVY | {"sqlalchemy", "pydantic", "rich", "yaml", "filelock", "numpy"}
+
+
+def spawn(code, environment, *arguments):
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True)
+
+
+def imported(environment, *arguments):
+    """Top names of all modules that the command has imported when it is through."""
+    code = (
+        "import atexit, json, sys\n"
+        "atexit.register(lambda: print(json.dumps(list(sys.modules)), file=sys.stderr))\n"
+        f"{MAIN}"
+    )
+    modules = json.loads(spawn(code, environment, *arguments).stderr.splitlines()[-1])
+    return {name.partition(".")[0] for name in modules}
+
+
+def test_the_commands_are_listed_in_the_order_of_a_jobs_life(run):
+    result = run("--help")
+    assert result.exit_code == 0
+    listing = result.output.partition("Commands:\n")[2].partition("\n\n")[0]
+    names = [line.split()[0] for line in listing.splitlines()]
+    assert names == ["submit", "jobs", "status", "results", "resume", "cancel", "retry", "migrate", "doctor"]
+
+
+def test_the_help_ends_with_five_examples(run):
+    examples = run("--help").output.partition("Examples:\n")[2]
+    assert examples.count("  pipeline ") == 5
+    assert '  pipeline submit reviews.parquet --model smollm2-135m --prompt "Summarise: {review}"\n' in examples
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_list_says_of_a_command_what_the_command_says_of_itself(name):
+    command = cli.LazyCommand(name).load()
+    assert command.name == name
+    assert command.get_short_help_str(limit=1000) == cli.COMMANDS[name]
+    assert len(cli.COMMANDS[name]) <= 60, "longer ones are cut off in the list"
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help(run, name):
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert result.output.startswith(f"Usage: pipeline {name} ")
+
+
+def test_version(run):
+    result = run("--version")
+    assert (result.exit_code, result.output) == (0, "pipeline 0.1.0\n")
+
+
+def test_an_unknown_command_is_told_the_nearest(run):
+    result = run("cancle")
+    assert result.exit_code == 2
+    assert "No such command 'cancle'. Did you mean 'cancel'?" in result.stderr
+
+
+def test_help_imports_nothing_heavy(environment):
+    assert imported(environment, "--help") & NOT_FOR_HELP == set()
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["jobs"]])
+def test_asking_imports_no_model_and_no_tables(desk, environment, arguments):
+    desk.done("night")
+    names = imported(environment, *arguments)
+    assert "sqlalchemy" in names
+    assert names & (HEAVY | {"rich"}) == set()
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Lets `pipeline jobs` raise an error."""
+
+    def fail_with(error):
+        @click.command("jobs")
+        def broken():
+            raise error
+
+        monkeypatch.setattr("jobs.jobs.jobs", broken)
+
+    return fail_with
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SpecError("No."), 2),
+        (NotFoundError("No."), 3),
+        (RefusedError("No."), 4),
+        (TryAgain("No."), 75),
+        (InputError("No."), 1),
+        (ModelError("No."), 1),
+        (JobError("No."), 1),
+        (PipelineError("No."), 1),
+    ],
+)
+def test_errors_speak_and_set_the_exit_status(run, failing, error, status):
+    failing(error)
+    result = run("jobs")
+    assert (result.exit_code, result.stdout, result.stderr) == (status, "", "Error: No.\n")
+
+
+def test_ctrl_c_is_quiet(run, failing):
+    failing(KeyboardInterrupt())
+    result = run("jobs")
+    assert (result.exit_code, result.output) == (130, "")
+
+
+def test_settings_that_make_no_sense_are_told(run):
+    result = run("jobs", PIPELINE_SHARD_ROWS="many")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: PIPELINE_SHARD_ROWS is 'many'; it must be a whole number of 1 or more.\n"
+
+
+def test_an_error_of_a_real_process_has_no_traceback(environment, home):
+    (home / "pipeline.db").write_text("This is a letter, not a database, and it is long enough to be looked at." * 20)
+    result = spawn(MAIN, environment, "jobs")
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"Error: {home / 'pipeline.db'} is not a database. Move the file away, or set PIPELINE_DATABASE_URL to another "
+        "place.\n"
+    )
+
+
+def test_a_fault_of_the_program_shows_its_traceback_and_asks_for_a_report(environment):
+    broken = "import jobs.jobs; jobs.jobs.open_database = lambda settings: 1 / 0; "
+    result = spawn(broken + MAIN, environment, "jobs")
+    assert result.returncode == 1
+    assert "ZeroDivisionError: division by zero" in result.stderr
+    assert result.stderr.endswith(
+        "This is a fault of pipeline itself, not yours. Please report it with the lines above.\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", ["jobs", "results last --format csv", "results last --format parquet"])
+def test_a_reader_that_has_seen_enough_ends_it_quietly(desk, environment, arguments):
+    desk.done("night")
+    unread, written = os.pipe()
+    os.close(unread)
+    command = [sys.executable, "-c", MAIN, *arguments.split()]
+    process = subprocess.run(command, env=environment, stdout=written, stderr=subprocess.PIPE, text=True)
+    os.close(written)
+    assert (process.returncode, process.stderr) == (0, "")

@@ -1,0 +1,91 @@
+import json
+import sqlite3
+
+import pytest
+
+from jobs import checks
+
+NAMES = ["python", "packages", "home", "database", "disk", "memory", "model", "device"]
+
+
+def test_a_healthy_machine(run, home):
+    result = run("doctor")
+    assert result.exit_code == 0
+    lines = dict(line.removeprefix("ok    ").split(maxsplit=1) for line in result.stdout.splitlines())
+    assert list(lines) == NAMES
+    assert lines["home"] == str(home)
+    assert lines["database"].startswith(f"{home / 'pipeline.db'}, version ")
+    assert "sqlalchemy 2." in lines["packages"]
+    assert lines["model"].startswith("smollm2-135m in ")
+    assert ", attention by " in lines["device"]
+
+
+def test_json(run):
+    told = json.loads(run("doctor", "--json").stdout)
+    assert told["ok"] is True
+    assert [check["name"] for check in told["checks"]] == NAMES
+    assert all(check["ok"] for check in told["checks"])
+
+
+def faults(result):
+    """Name -> how to mend it, of a doctor who is not content."""
+    assert result.exit_code == 1
+    lines = [line.removeprefix("MEND  ") for line in result.stdout.splitlines() if line.startswith("MEND  ")]
+    return {line[:10].strip(): line[10:] for line in lines}
+
+
+def test_a_device_that_is_not_there(run):
+    for device in ("cuda:99", "toaster"):
+        assert faults(run("doctor", PIPELINE_DEVICE=device))["device"].startswith(
+            f"PIPELINE_DEVICE is {device}, which cannot be used here. Set it to c"
+        )
+
+
+def test_a_home_and_a_database_that_cannot_be(run, tmp_path):
+    (tmp_path / "file").touch()
+    told = faults(run("doctor", PIPELINE_HOME=str(tmp_path / "file")))
+    assert told["home"] == (
+        f"The directory {tmp_path / 'file'} cannot be written to: File exists. "
+        "Set PIPELINE_HOME to a directory that you may write to."
+    )
+    assert "Set PIPELINE_HOME or PIPELINE_DATABASE_URL to a place that you may write to." in told["database"]
+
+
+def test_a_database_of_a_newer_program(run, home):
+    run("migrate")
+    with sqlite3.connect(home / "pipeline.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    assert faults(run("doctor"))["database"].endswith("Upgrade the program.")
+
+
+def test_the_password_of_a_url_is_never_shown(run):
+    result = run("doctor", PIPELINE_DATABASE_URL="nonsense+driver://me:secret@host/jobs")
+    assert faults(result)["database"].startswith("PIPELINE_DATABASE_URL asks for nonsense+driver, ")
+    assert "secret" not in result.output
+
+
+def test_packages_that_are_missing_or_of_the_wrong_version(run, monkeypatch):
+    wanted = ["click>=99", "nonesuch", "rich<2,>=1", "sqlalchemy>=2.0", 'pytest>=999; extra == "dev"']
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: wanted)
+    told = faults(run("doctor"))["packages"]
+    assert "click is 8." in told
+    assert "but >=99 is needed; nonesuch is not installed; rich is " in told
+    assert told.endswith("but <2 is needed. `pip install --upgrade pipeline` brings what is needed.")
+    assert "sqlalchemy" not in told
+    assert "pytest" not in told
+
+
+@pytest.mark.parametrize(
+    ("version", "numbers"), [("2.13.0+cpu", [2, 13]), ("5.24", [5, 24]), ("26.0.0rc1", [26]), ("10.0.1", [10, 0, 1])]
+)
+def test_versions_are_compared_as_numbers(version, numbers):
+    assert checks._numbers(version) == numbers
+
+
+def test_too_little_disk_and_memory(run, monkeypatch):
+    monkeypatch.setattr(checks, "_LEAST_DISK", 1 << 60)
+    monkeypatch.setattr(checks, "_LEAST_MEMORY", 1 << 60)
+    told = faults(run("doctor"))
+    assert told["disk"].endswith("1073741824.0 GiB should be. Free some space.")
+    assert told["memory"].endswith("even the small model needs 1073741824.0 GiB. Use a larger one.")

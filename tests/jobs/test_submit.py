@@ -1,0 +1,49 @@
+import pytest
+
+from pipeline.spec import JobSpec
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,text\n1,a\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ([], 2, "The job has no inputs; give INPUT, or `inputs:` in the job file."),
+        (["--prompt", "{text"], 2, 'The prompt has a lone "{" at character 1. Write "{{" for the brace itself.'),
+        (
+            ["--prompt", "{tekst}"],
+            1,
+            'The input has no column "tekst". Did you mean "text"? Its columns are: id, text.',
+        ),
+        (["--key", "idd"], 1, 'The input has no column "idd". Did you mean "id"? Its columns are: id, text.'),
+        (["--model", "/no/model"], 1, "There is no model at /no/model: no such file or directory."),
+        (["--output", "no/x.csv"], 2, "--output cannot be written: there is no directory CWD/no. Make it first."),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_done(
+    run, rows, home, tmp_path, monkeypatch, arguments, status, message
+):
+    monkeypatch.chdir(tmp_path)
+    inputs = [rows] if arguments else []
+    result = run("submit", *inputs, "--model", "/no/model", "--prompt", "{text}", *arguments)
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert message.replace("CWD", str(tmp_path)) in result.stderr
+    assert list(home.iterdir()) == []
+
+
+def test_an_unknown_flag_is_told_the_nearest(run, rows):
+    result = run("submit", rows, "--promt", "x")
+    assert result.exit_code == 2
+    assert "No such option '--promt'. Did you mean '--prompt'?" in result.stderr
+
+
+def test_the_help_names_every_field_of_a_job(run):
+    text = run("submit", "--help").stdout
+    for field in JobSpec.model_fields:
+        assert f"--{field.replace('_', '-')} " in text or f"--{field}/" in text or field == "inputs"
+    assert "pipeline submit examples/reviews.parquet" in text

@@ -1,0 +1,29 @@
+import pytest
+
+from jobs.tables import Column, counted, duration, print_table
+
+
+def test_in_a_pipe_cells_are_apart_by_tabs_and_long_ones_cut(capsys):
+    print_table([Column("NAME"), Column("ANSWER", "text")], [["a", "x" * 500], ["b", "one\ttwo\nthree \x1b[31m"]])
+    assert capsys.readouterr().out == f"NAME\tANSWER\na\t{'x' * 199}…\nb\tone two three [31m\n"
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (12345, "12,345 rows")])
+def test_counted(count, text):
+    assert counted(count, "row") == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0 s"),
+        (12.34, "12.3 s"),
+        (59.94, "59.9 s"),
+        (59.99, "1:00"),
+        (65.2, "1:05"),
+        (3599.7, "1:00:00"),
+        (36004, "10:00:04"),
+    ],
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text
