@@ -1,0 +1,135 @@
+"""Whatever ends the process, nothing recorded is lost, nothing is answered twice, and the answers are the same."""
+
+import random
+import signal
+
+import pytest
+
+N_ROWS = 400
+SMALL = {"PIPELINE_SHARD_ROWS": "50", "PIPELINE_BATCH_ROWS": "4"}
+
+
+@pytest.fixture
+def rows(table):
+    numbers = random.Random(11)
+    texts = ["".join(numbers.choices("abcdefgh  ", k=numbers.randrange(1, 60))) for _ in range(N_ROWS)]
+    texts[7], texts[120], texts[333] = None, "x" * 2000, ""
+    return table(id=[f"row {place}" for place in range(N_ROWS)], text=texts)
+
+
+@pytest.fixture
+def arguments(rows, tiny_model):
+    return [
+        *("submit", str(rows), "--name", "night", "--model", str(tiny_model), "--key", "id"),
+        *("--prompt", "Say it again: {text}", "--max-tokens", "12"),
+    ]
+
+
+def test_killed_at_random_moments_it_ends_like_an_undisturbed_run(make_home, arguments):
+    calm, wild = make_home("calm", **SMALL), make_home("wild", **SMALL)
+    done = calm.run(*arguments)
+    assert done.returncode == 0, done.stderr
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    moments = sorted(random.Random(seed).sample(range(N_ROWS - 20), 3))
+    for moment in moments:
+        process = wild.start(*arguments)
+        wild.wait_until(process, lambda moment=moment: wild.figures("night").finished >= moment)
+        process.kill()
+        process.communicate()
+        assert wild.figures("night").finished < N_ROWS
+        arguments = ["resume", "night"]
+    assert wild.run("resume", "night").returncode == 0
+    assert wild.faults("night") == []
+    assert wild.answers("night") == calm.answers("night")
+    assert sorted(wild.answers("night")) == list(range(N_ROWS))
+
+
+def test_killed_while_reading_the_input_it_goes_on_reading(make_home, arguments):
+    home = make_home(PIPELINE_SHARD_ROWS="1", PIPELINE_BATCH_ROWS="64")
+    process = home.start(*arguments)
+    home.wait_until(process, lambda: 0 < len(list(home.path.glob("jobs/*/shards/*.parquet"))) < N_ROWS)
+    process.kill()
+    process.communicate()
+    assert home.figures("night").total is None
+    resumed = home.run("resume", "night")
+    assert resumed.returncode == 0, resumed.stderr
+    assert home.faults("night") == []
+    assert sorted(home.answers("night")) == list(range(N_ROWS))
+
+
+def test_a_changed_input_is_not_gone_on_with(make_home, arguments, rows):
+    home = make_home(PIPELINE_SHARD_ROWS="1")
+    process = home.start(*arguments)
+    home.wait_until(process, lambda: 0 < len(list(home.path.glob("jobs/*/shards/*.parquet"))) < N_ROWS)
+    process.kill()
+    process.communicate()
+    rows.touch()
+    resumed = home.run("resume", "night")
+    assert resumed.returncode == 4
+    assert "The input of night has changed since its first rows were read" in resumed.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop_it_ends_the_batch_and_says_how_to_go_on(make_home, arguments, number):
+    home = make_home(**SMALL)
+    process = home.start(*arguments)
+    home.wait_until(process, lambda: home.figures("night").finished > 20)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    recorded = home.figures("night").finished
+    assert process.returncode == 130
+    assert f"{recorded} of {N_ROWS} rows recorded; go on with: pipeline resume night" in errors
+    assert "Traceback" not in errors
+    assert home.figures("night").batches["leased"] == 0
+
+
+def test_a_second_ctrl_c_stops_within_the_batch(make_home, arguments):
+    """The batch in hand is given back, and the next run answers it."""
+    home = make_home(PIPELINE_BATCH_ROWS="400", PIPELINE_BATCH_TOKENS="1000000")
+    process = home.start(*arguments[:-1], "400")
+    home.wait_until(process, lambda: home.figures("night").batches["leased"] == 1)
+    process.send_signal(signal.SIGINT)
+    assert "Stopping after this batch" in "".join(iter_until(process.stderr, "Stopping"))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "2 of 400 rows recorded; go on with: pipeline resume night" in errors
+    assert home.figures("night").batches["pending"] == 1
+
+
+def iter_until(lines, word):
+    for line in lines:
+        yield line
+        if word in line:
+            return
+
+
+def test_two_runs_of_one_job_share_its_batches(make_home, arguments):
+    home = make_home(**SMALL)
+    first = home.start(*arguments)
+    home.wait_until(first, lambda: home.figures("night").finished > 20)
+    second = home.start("resume", "night")
+    for process in (first, second):
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    assert home.faults("night") == []
+    assert sorted(home.answers("night")) == list(range(N_ROWS))
+
+
+def test_cancel_stops_a_run_within_a_batch_and_resume_goes_on(make_home, arguments):
+    home = make_home(**SMALL)
+    process = home.start(*arguments)
+    home.wait_until(process, lambda: home.figures("night").finished > 20)
+    cancelled = home.run("cancel", "night")
+    assert cancelled.returncode == 0, cancelled.stderr
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "The job was cancelled: " in errors
+    assert home.faults("night") == []
+    statuses = [answer[1] for answer in home.answers("night").values()]
+    assert len(statuses) == N_ROWS
+    assert statuses.count("cancelled") > 0
+    assert home.run("resume", "night").returncode == 0
+    assert home.faults("night") == []
+    assert "cancelled" not in [answer[1] for answer in home.answers("night").values()]
