@@ -1,0 +1,74 @@
+"""Every command in the README is run, in its order, in a copy of the examples."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+LINES = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
+#: Done jobs are not cancelled: the README says so.
+REFUSED = {"pipeline cancel summaries": 4}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("readme")
+    shutil.copytree(ROOT / "examples", directory / "examples")
+    return directory
+
+
+def test_the_readme_has_commands():
+    assert LINES[0] == "make demo"
+    assert sum(line.startswith("pipeline ") for line in LINES) > 10
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("pipeline ")])
+def test_a_command_does_what_it_says(place, line):
+    command = [sys.executable, "-c", "from jobs.cli import main; main()", *shlex.split(line)[1:]]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+    assert done.returncode == REFUSED.get(line.strip(), 0), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_files_that_they_write_are_there(place):
+    assert (place / "summaries.parquet").stat().st_size > 0
+    assert (place / "demo.csv").read_text().count("positive") > 100
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("make ")])
+def test_make_knows_its_targets(line):
+    done = subprocess.run(["make", "-n", *shlex.split(line)[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_make_demo_is_the_command_that_the_readme_shows():
+    printed = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = next(line for line in LINES if line.startswith("pipeline submit"))
+    assert " ".join(shown.split()) in " ".join(printed.replace("\\\n", " ").split())
+
+
+def test_the_settings_that_it_lists_are_those_that_are_read():
+    source = (ROOT / "pipeline/settings.py").read_text()
+    assert set(re.findall(r"PIPELINE_[A-Z_]+", source)) - {"PIPELINE_"} == set(re.findall(r"PIPELINE_[A-Z_]+", README))
+
+
+def test_the_exit_statuses_that_it_lists_are_those_that_are_used():
+    source = (ROOT / "jobs/exit_codes.py").read_text()
+    assert re.findall(r"= (\d+)", source) == re.findall(r"^\| (\d+) \|", README, re.MULTILINE)
+
+
+def test_the_result_columns_that_it_lists_are_those_of_the_table():
+    from pipeline.store.schema import results
+
+    table = README[README.index("## The results") : README.index("## Settings")]
+    listed = {
+        name for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
+    }
+    assert listed == {column.name for column in results.c} - {"job_id", "parsed"}
