@@ -15,7 +15,8 @@ import torch
 
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.inference.engine import Engine
-from pipeline.inference.model import LanguageModel, load_model, save_tokenizer
+from pipeline.inference.loading import load_model, save_tokenizer
+from pipeline.inference.model import LanguageModel
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Batch, Generate, Prompt

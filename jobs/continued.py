@@ -39,6 +39,11 @@ def _same_model(job: JobRecord, spec: JobSpec) -> Checkpoint:
 
 
 def _cut_the_rest(session: Session, job: JobRecord, spec: JobSpec) -> None:
+    if "-" in spec.inputs:
+        raise RefusedError(
+            f"The standard input of {job.name} was not read to its end, and cannot be read again. "
+            "Write it to a file, and submit that under another name."
+        )
     source = resolve(spec.inputs)
     if source.digest() != job.input_digest:
         raise RefusedError(

@@ -1,12 +1,13 @@
 """From a checked JobSpec to a job in the ledger, cut and carried out; a name that is known is gone on with."""
 
+import shlex
 import shutil
 
 from jobs.continued import go_on
 from jobs.run import carry_out
 from jobs.session import Session
 from pipeline.admission import require_same_job
-from pipeline.errors import InputError, NotFoundError
+from pipeline.errors import InputError, NotFoundError, TryAgain
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.ingest.inputs import Source
 from pipeline.settings import Settings
@@ -28,10 +29,15 @@ def submit_job(settings: Settings, spec: JobSpec, source: Source, as_json: bool)
     job = _create(session, spec, checkpoint, source)
     try:
         session.cut(job, spec, source)
-    except InputError:
-        # Nothing is answered yet, and a repaired input is another job: the name must not stay taken.
-        session.ledger.discard(job.id)
-        shutil.rmtree(settings.shard_directory(job.id).parent, ignore_errors=True)
+    except (InputError, TryAgain, KeyboardInterrupt) as error:
+        # Nothing is answered yet. A repaired input is another job, and a stream cannot be read a second time: the
+        # name must not stay taken.
+        if isinstance(error, InputError) or source.is_stream:
+            session.ledger.discard(job.id)
+            shutil.rmtree(settings.shard_directory(job.id).parent, ignore_errors=True)
+        elif isinstance(error, KeyboardInterrupt):
+            told = f"Stopped while its input was being read; go on with: pipeline resume {shlex.quote(job.name)}"
+            session.notes.print(told, soft_wrap=True)
         raise
     return carry_out(session, job, spec, means, as_json=as_json)
 

@@ -47,7 +47,7 @@ def submit(inputs: tuple[str, ...], job_file: Path | None, only_dry_run: bool, a
           --prompt @examples/sentiment.txt --choices positive,negative
     """
     spec = _spec(inputs, job_file, flags)
-    _require_directory(spec.output)
+    _require_place(spec.output)
     settings = Settings.from_environment()
     source = resolve(spec.inputs)
     template = Template.parse(spec.prompt)
@@ -68,7 +68,9 @@ def _spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, Any])
     return build_spec(known | place(given, Path.cwd()))
 
 
-def _require_directory(output: Path | None) -> None:
+def _require_place(output: Path | None) -> None:
     """Raises SpecError now; the file itself is written when all is answered, which may be hours later."""
     if output is not None and not output.parent.is_dir():
         raise SpecError(f"--output cannot be written: there is no directory {output.parent}. Make it first.")
+    if output is not None and output.is_dir():
+        raise SpecError(f"--output cannot be written: {output} is a directory. Name a file in it.")

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from pipeline.errors import RowError
 from pipeline.inference.checkpoint import Checkpoint
-from pipeline.inference.model import LanguageModel, load_model, save_tokenizer
+from pipeline.inference.loading import load_model, save_tokenizer
+from pipeline.inference.model import LanguageModel
 from pipeline.prompts.limits import check_length
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder

@@ -57,6 +57,8 @@ class JobSpec(BaseModel):
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "JobSpec":
+        if self.name is not None and not self.name.isprintable():
+            raise ValueError("--name holds a line break or another character that cannot be printed")
         if self.raw and self.system is not None:
             raise ValueError("--system needs a chat template; with --raw, write it into the prompt")
         if self.choices is not None and len(self.choices) < 2:

@@ -8,7 +8,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
-from pipeline.inference.model import LanguageModel, load_model, save_tokenizer
+from pipeline.inference.loading import load_model, save_tokenizer
+from pipeline.inference.model import LanguageModel
 
 SPECIAL = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
 CHAT_TEMPLATE = (
@@ -27,6 +28,12 @@ def byte_tokenizer(chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedToken
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=SPECIAL[0], eos_token=SPECIAL[2])
     wrapped.chat_template = chat_template
     return wrapped
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Tiny models gain nothing from more, and lose much where other processes want the cores."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline.errors import TryAgain
+from pipeline.errors import PipelineError
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim
 
@@ -19,7 +19,7 @@ def kept(ledger: Ledger, claim: Claim, lease_s: float) -> Iterator[None]:
         while held and not done.wait(lease_s / 3):
             try:
                 held = ledger.renew(claim, lease_s)
-            except TryAgain:
+            except PipelineError:
                 continue
 
     thread = threading.Thread(target=renew, name=f"lease-{claim.batch_no}", daemon=True)

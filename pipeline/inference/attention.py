@@ -3,11 +3,13 @@
 A forward carries one `Packed` plan through the model's keyword arguments, the same for all layers. Queries, keys and
 values of a forward are [1, heads, tokens, dim], where the tokens of all rows lie one after the other:
 
-    rows      |  row 0  | row 1 |   row 2    |      tokens of a row: its own ones, after
-    tokens    0         a       b            T      the shared prefix that is stored once
+    rows      |  row 0  | row 1 |   row 2    |      tokens of a row: its own ones, behind
+    tokens    0         a       b            T      what is stored of it and shared, in levels
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol
 
 import torch
@@ -15,88 +17,115 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
-from pipeline.inference.kernels import Kernel, merge
+from pipeline.inference.kernels import Kernel, Part, merge, with_sink
 from pipeline.inference.lanes import Lanes
+from pipeline.inference.masks import window_mask
 from pipeline.inference.padding import Padding
 
 NAME = "pipeline_packed"
 
 
-class Packed(Protocol):
-    """How the tokens of one forward attend: to what came before them, and to each other."""
+@dataclass(frozen=True, slots=True)
+class LayerRule:
+    """What one layer of one family asks of attention."""
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-        """q, k, v [1, heads, tokens, dim] -> [1, heads, tokens, dim]; keeps k and v where they are needed later."""
-        ...
+    scale: float
+    window: int | None = None  #: a token sees itself and so many less one before it
+    softcap: float | None = None
+    sinks: Tensor | None = None  #: [heads], a score that takes part and has no value
+
+
+class Own(Protocol):
+    """The rows' own tokens: how they see each other, and where their keys and values are kept."""
+
+    def attend(self, kernel: Kernel, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Keys and values computed before. Each lane is read by one stretch of the forward's queries."""
+
+    lanes: Lanes
+    first_lane: int
+    starts: Tensor  #: [lanes], position of each lane's first key
+    longest: int  #: keys in a lane at most
+    readers: Padding | None  #: None: all queries read the one lane
+    mask: Tensor | None  #: [lanes, 1, 1, longest], hides what is beyond a lane's end
+
+    def attend(self, kernel: Kernel, layer: int, q: Tensor, positions: Tensor, rule: LayerRule) -> Part:
+        """`positions` [tokens] are those of the queries."""
+        keys, values = self.lanes.read(layer, len(self.starts), self.longest, self.first_lane)
+        if self.readers is None:
+            mask = self._mask(positions[None], rule.window)
+            return kernel(q, keys, values, scale=rule.scale, mask=mask, softcap=rule.softcap)
+        mask = self._mask(self.readers.pad(positions[None, None, :, None])[:, 0, :, 0], rule.window)
+        out, lse = kernel(self.readers.pad(q), keys, values, scale=rule.scale, mask=mask, softcap=rule.softcap)
+        return self.readers.unpad(out), self.readers.unpad(lse)
+
+    def _mask(self, queries: Tensor, window: int | None) -> Tensor | None:
+        """queries [lanes, longest stretch]"""
+        if window is None:
+            return self.mask
+        place = torch.arange(self.longest, device=queries.device)
+        within = window_mask(queries, self.starts[:, None] + place, window)
+        return within if self.mask is None else within + self.mask
 
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
     """Whole rows at once. `lanes` keeps their keys and values from lane `first_lane` on; None keeps nothing."""
 
-    kernel: Kernel
     padding: Padding
-    prefix: Lanes | None
-    lanes: Lanes | None
+    lanes: Lanes | None = None
     first_lane: int = 0
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    def attend(self, kernel: Kernel, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part:
         keys, values = self.padding.pad(k), self.padding.pad(v)
         if self.lanes is not None:
             self.lanes.write(layer, self.first_lane, keys, values)
-        own, own_lse = self.kernel(self.padding.pad(q), keys, values, scale=scale, causal=True)
-        return _after_prefix(self, layer, q, self.padding.unpad(own), self.padding.unpad(own_lse), scale)
+        mask = None
+        if rule.window is not None and rule.window < self.padding.longest:
+            place = torch.arange(self.padding.longest, device=q.device)[None]
+            mask = window_mask(place, place, rule.window)
+        out, lse = kernel(
+            self.padding.pad(q), keys, values, scale=rule.scale, causal=True, mask=mask, softcap=rule.softcap
+        )
+        return self.padding.unpad(out), self.padding.unpad(lse)
 
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """One new token for each of the first `len(lengths)` lanes. `mask` [rows, 1, 1, longest] hides unused room."""
+    """One new token for each of the first `len(lengths)` lanes."""
 
-    kernel: Kernel
-    prefix: Lanes | None
     lanes: Lanes
     lengths: Tensor  #: [rows], tokens in each lane before this one
-    mask: Tensor
+    mask: Tensor  #: [rows, 1, 1, longest], hides what is behind the new token
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    def attend(self, kernel: Kernel, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part:
         self.lanes.append(layer, self.lengths, k[0].transpose(0, 1), v[0].transpose(0, 1))
-        keys, values = self.lanes.read(layer, len(self.lengths), self.mask.shape[-1])
-        own, own_lse = self.kernel(q.transpose(0, 2), keys, values, scale=scale, mask=self.mask)
-        return _after_prefix(self, layer, q, own.transpose(0, 2), own_lse.transpose(0, 2), scale)
+        longest, mask = self.mask.shape[-1], self.mask
+        keys, values = self.lanes.read(layer, len(self.lengths), longest)
+        if rule.window is not None and rule.window < longest:
+            place = torch.arange(longest, device=q.device)[None]
+            mask = mask + window_mask(self.lengths[:, None], place, rule.window)
+        out, lse = kernel(q.transpose(0, 2), keys, values, scale=rule.scale, mask=mask, softcap=rule.softcap)
+        return out.transpose(0, 2), lse.transpose(0, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
-    """Several continuations of each row, all reading the row's keys and values in `lanes`, none copying them."""
+class Packed:
+    """How the tokens of one forward attend: to what came before them, level by level, and to each other."""
 
     kernel: Kernel
-    by_row: Padding  #: all continuations of a row are one stretch of queries
-    by_branch: Padding
-    prefix: Lanes | None
-    lanes: Lanes
-    first_lane: int
-    mask: Tensor  #: [rows, 1, 1, longest], hides what is beyond a row's end
+    positions: Tensor  #: [tokens]
+    levels: Sequence[Level]
+    own: Own
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-        own, own_lse = self.kernel(
-            self.by_branch.pad(q), self.by_branch.pad(k), self.by_branch.pad(v), scale=scale, causal=True
-        )
-        keys, values = self.lanes.read(layer, self.mask.shape[0], self.mask.shape[-1], self.first_lane)
-        row, row_lse = self.kernel(self.by_row.pad(q), keys, values, scale=scale, mask=self.mask)
-        out, lse = merge(
-            (self.by_row.unpad(row), self.by_row.unpad(row_lse)),
-            (self.by_branch.unpad(own), self.by_branch.unpad(own_lse)),
-        )
-        return _after_prefix(self, layer, q, out, lse, scale)
-
-
-def _after_prefix(
-    packed: Prefill | Decode | Branch, layer: int, q: Tensor, out: Tensor, lse: Tensor, scale: float
-) -> Tensor:
-    if packed.prefix is None:
-        return out
-    keys, values = packed.prefix.read(layer, 1, packed.prefix.capacity)
-    return merge(packed.kernel(q, keys, values, scale=scale), (out, lse))[0]
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Tensor:
+        """q, k, v [1, heads, tokens, dim] -> [1, heads, tokens, dim]"""
+        parts = [level.attend(self.kernel, layer, q, self.positions, rule) for level in self.levels]
+        whole = reduce(merge, parts, self.own.attend(self.kernel, layer, q, k, v, rule))
+        return whole[0] if rule.sinks is None else with_sink(whole, rule.sinks)
 
 
 def attend(
@@ -108,13 +137,17 @@ def attend(
     scaling: float | None = None,
     *,
     packed: Packed,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """The signature that transformers' AttentionInterface asks for; returns [1, tokens, heads, dim]."""
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer = module.layer_idx
     assert isinstance(layer, int)
-    return packed.attend(layer, query, key, value, scale).transpose(1, 2), None
+    rule = LayerRule(scale, sliding_window, softcap, s_aux)
+    return packed.attend(layer, query, key, value, rule).transpose(1, 2), None
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

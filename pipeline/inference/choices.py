@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pipeline.inference.attention import Branch
-from pipeline.inference.forward import Ids, Stem, chunks, prefill, visible
+from pipeline.inference.attention import Level, Prefill
+from pipeline.inference.forward import Ids, Stem, chunks, forward, prefill
 from pipeline.inference.lanes import Lanes
+from pipeline.inference.masks import length_mask
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.padding import Padding
 
@@ -48,19 +49,24 @@ def _score_branches(
     inputs = [label[:-1] for label in branches]
     tokens = sum(map(len, inputs))
     lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
-    logits = model.logits(
+    longest = int(lengths.max())
+    row = Level(
+        lanes,
+        first_lane,
+        starts=torch.full_like(lengths, stem.length),
+        longest=longest,
+        readers=Padding([tokens] * len(prompts), model.device),
+        mask=length_mask(lengths, longest),
+    )
+    logits = forward(
+        model,
         token_ids=[token for ids in inputs for token in ids] * len(prompts),
-        positions=[stem.length + len(row) + place for row in prompts for ids in inputs for place in range(len(ids))],
-        keep=list(range(tokens * len(prompts))),
-        packed=Branch(
-            kernel=model.kernel,
-            by_row=Padding([tokens] * len(prompts), model.device),
-            by_branch=Padding([len(ids) for ids in inputs] * len(prompts), model.device),
-            prefix=stem.lanes,
-            lanes=lanes,
-            first_lane=first_lane,
-            mask=visible(lengths, int(lengths.max())),
-        ),
+        positions=[
+            stem.length + len(prompt) + place for prompt in prompts for ids in inputs for place in range(len(ids))
+        ],
+        keep=range(tokens * len(prompts)),
+        levels=[*stem.levels(model.device), row],
+        own=Prefill(Padding([len(ids) for ids in inputs] * len(prompts), model.device)),
     )
     targets = torch.tensor([token for label in branches for token in label[1:]], device=model.device)
     scores = _log_softmax_at(logits, targets.repeat(len(prompts))[:, None]).view(len(prompts), tokens)

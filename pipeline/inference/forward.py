@@ -1,4 +1,4 @@
-"""One prefill: the rows that fit in a forward, packed end to end after the prefix that they share."""
+"""One forward: rows packed end to end behind the levels that they share, and the logits after some of the tokens."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pipeline.inference.attention import Prefill
+from pipeline.inference.attention import Level, Own, Packed, Prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.padding import Padding
@@ -21,10 +21,15 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class Stem:
-    """The prefix that all rows of a batch continue: its length in tokens and, unless it is empty, its one lane."""
+    """The prefix that all rows of a batch continue: its length in tokens, and unless it is empty, its one lane."""
 
     length: int
     lanes: Lanes | None
+
+    def levels(self, device: torch.device) -> list[Level]:
+        if self.lanes is None:
+            return []
+        return [Level(self.lanes, 0, torch.zeros(1, dtype=torch.long, device=device), self.length, None, None)]
 
 
 def chunks(rows: Sequence[Ids]) -> Iterator[slice]:
@@ -42,15 +47,29 @@ def chunks(rows: Sequence[Ids]) -> Iterator[slice]:
 def prefill(model: LanguageModel, stem: Stem, rows: Sequence[Ids], lanes: Lanes | None, first_lane: int = 0) -> Tensor:
     """Logits [rows, vocab] after each row's last token; keys and values go to `lanes` from `first_lane` on."""
     lengths = [len(row) for row in rows]
-    return model.logits(
+    return forward(
+        model,
         token_ids=[token for row in rows for token in row],
         positions=[stem.length + place for length in lengths for place in range(length)],
         keep=(torch.tensor(lengths).cumsum(0) - 1).tolist(),
-        packed=Prefill(model.kernel, Padding(lengths, model.device), stem.lanes, lanes, first_lane),
+        levels=stem.levels(model.device),
+        own=Prefill(Padding(lengths, model.device), lanes, first_lane),
     )
 
 
-def visible(lengths: Tensor, longest: int) -> Tensor:
-    """Additive mask [rows, 1, 1, longest]: 0 for the first lengths[i] places of row i, -inf beyond."""
-    hidden = torch.arange(longest, device=lengths.device) >= lengths[:, None]
-    return torch.zeros(hidden.shape, device=lengths.device).masked_fill(hidden, float("-inf"))[:, None, None]
+def forward(
+    model: LanguageModel,
+    token_ids: Sequence[int],
+    positions: Sequence[int],
+    keep: Sequence[int],
+    levels: Sequence[Level],
+    own: Own,
+) -> Tensor:
+    """fp32 logits [len(keep), vocab] after those tokens of the forward that `keep` counts."""
+    where = torch.tensor(positions, device=model.device)
+    return model.logits(
+        torch.tensor(token_ids, device=model.device),
+        where,
+        torch.tensor(keep, device=model.device),
+        Packed(model.kernel, where, levels, own),
+    )

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.attention import Decode
-from pipeline.inference.forward import Ids, Stem, chunks, prefill, visible
+from pipeline.inference.forward import Ids, Stem, chunks, forward, prefill
 from pipeline.inference.lanes import Lanes
+from pipeline.inference.masks import length_mask
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.stopping import StopRule
 from pipeline.timing import Stopwatch
@@ -74,11 +75,13 @@ def _step(model: LanguageModel, stem: Stem, running: list[Answer], lanes: Lanes)
     longest = max(answer.length for answer in running) + 1
     if longest > lanes.capacity:
         lanes.grow(longest + _ROOM)
-    return model.logits(
+    return forward(
+        model,
         token_ids=[answer.token_ids[-1] for answer in running],
         positions=[stem.length + answer.length for answer in running],
-        keep=list(range(len(running))),
-        packed=Decode(model.kernel, stem.lanes, lanes, lengths, visible(lengths + 1, longest)),
+        keep=range(len(running)),
+        levels=stem.levels(model.device),
+        own=Decode(lanes, lengths, length_mask(lengths + 1, longest)),
     )
 
 

@@ -24,6 +24,8 @@ def reading(name: str) -> Iterator[None]:
         if error.errno is None:
             raise _damaged(name, error) from error
         raise InputError(f"{name} cannot be read: {error.strerror or error}.") from error
+    except UnicodeEncodeError as error:
+        raise InputError(f"The file name {name!a} is not UTF-8 text. Rename the file.") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise _damaged(name, error) from error
 

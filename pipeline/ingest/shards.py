@@ -64,7 +64,7 @@ def _batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Every batch up to the limit, its keys checked, with the id of its first row."""
     for name, batch in source.batches():
-        rows = batch if limit is None else batch.slice(0, limit - places.n_rows)
+        rows = batch if limit is None else batch.slice(0, min(limit - places.n_rows, batch.num_rows))
         first_row = places.add(name, rows.num_rows)
         if check is not None:
             check.add(rows, first_row)

@@ -74,7 +74,8 @@ def _joined(engine: Engine, job: JobRecord, status: Status | None, limit: int | 
     for shard in list_shards(engine, job.id):
         if wanted <= 0:
             return
-        completions = read_results(engine, shard, status, None if limit is None else int(wanted))
+        most = int(min(wanted, shard.row_to - shard.row_from))
+        completions = read_results(engine, shard, status, most)
         if completions:
             wanted -= len(completions)
             yield _join(shard, completions, schema)

@@ -35,7 +35,12 @@ class Home:
     variables: dict[str, str]
 
     def environment(self) -> dict[str, str]:
-        return os.environ | {"PIPELINE_HOME": str(self.path), "COLUMNS": "200", **self.variables}
+        return os.environ | {
+            "PIPELINE_HOME": str(self.path),
+            "COLUMNS": "200",
+            "OMP_NUM_THREADS": "1",
+            **self.variables,
+        }
 
     def start(self, *arguments: str, **options: object) -> subprocess.Popen[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

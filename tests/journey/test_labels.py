@@ -1,5 +1,6 @@
 """Whether the labels are sensible: the demo's prompt on sentences that people have rated."""
 
+import os
 import random
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def test_the_small_model_agrees_with_people(make_home, table):
     rated = [row for row in pq.read_table(REVIEWS).to_pylist() if abs(row["rating"]) > 1]
     rows = random.Random(1).sample(rated, 200)
     path = table(review=[row["text"] for row in rows])
-    home = make_home()
+    home = make_home(OMP_NUM_THREADS=str(os.cpu_count()))
     done = home.run(
         *("submit", str(path), "--name", "signs", "--model", "smollm2-135m", "--raw"),
         *("--prompt", f"@{PROMPT}", "--choices", "positive,negative"),

@@ -6,7 +6,7 @@ import torch
 from pipeline.inference.choices import score_choices
 from pipeline.inference.engine import Engine
 from pipeline.inference.forward import Stem
-from pipeline.inference.model import adopt
+from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.rows import Choose, Status
 
@@ -22,20 +22,27 @@ def plain(network, context, label):
     return sum(logits[start + place, token].item() for place, token in enumerate(label))
 
 
-@pytest.mark.parametrize("prefix", [0, 40])
-@pytest.mark.parametrize("labels", [LABELS, (LABELS[0], (9,))])
-def test_scores_are_those_of_a_whole_forward(family, make_batch, prefix, labels):
-    batch = make_batch([1, 2, 33, 7, 19, 7], prefix)
-    engine = Engine(adopt(family), PrefixStore(1 << 20), str)
+def check(network, batch, labels):
+    engine = Engine(adopt(network), PrefixStore(1 << 20), str)
     names = tuple(f"label {place}" for place in range(len(labels)))
     completions, _ = engine.answer(batch, Choose(names, labels))
-    family.set_attn_implementation("eager")
+    network.set_attn_implementation("eager")
     for completion in completions:
         context = batch.prefix + batch.prompts[completion.row_id].own_ids
-        expected = torch.tensor([plain(family, context, label) for label in labels]).softmax(-1)
+        expected = torch.tensor([plain(network, context, label) for label in labels]).softmax(-1)
         assert completion.label == completion.output == names[int(expected.argmax())]
         assert completion.score == pytest.approx(expected.max().item(), abs=TOLERANCE)
         assert (completion.status, completion.finish_reason) == (Status.OK, "choice")
+
+
+def test_scores_are_those_of_a_whole_forward(family, make_batch):
+    check(family, make_batch([1, 2, 33, 7], prefix=40), LABELS)
+
+
+@pytest.mark.parametrize("prefix", [0, 1])
+@pytest.mark.parametrize("labels", [LABELS, ((7,), (9,))])
+def test_so_they_are_for_any_prefix_and_any_labels(llama, make_batch, prefix, labels):
+    check(llama, make_batch([1, 2, 33, 7, 19, 7], prefix), labels)
 
 
 def test_log_probabilities_themselves_are_exact(llama, make_batch):

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from pipeline.inference.kernels import choose_kernel, flash_cpu, merge, reference
+from pipeline.inference.kernels import choose_kernel, flash_cpu, merge, reference, with_sink
+from pipeline.inference.masks import window_mask
 
 SCALE = 0.2
 
@@ -61,3 +62,45 @@ def test_merge_survives_scores_far_apart():
 def test_cpu_gets_the_flash_kernel():
     assert choose_kernel(torch.device("cpu")) == ("torch flash attention for CPU", flash_cpu)
     assert choose_kernel(torch.device("meta")) == ("plain reference", reference)
+
+
+def test_a_window_in_a_causal_block_equals_the_reference():
+    q, k, v = block(2, 4, 9, 16), block(2, 2, 9, 16), block(2, 2, 9, 16)
+    place = torch.arange(9)[None]
+    mask = window_mask(place, place, 3)
+    out, lse = flash_cpu(q, k, v, scale=SCALE, causal=True, mask=mask)
+    expected, expected_lse = reference(q, k, v, scale=SCALE, causal=True, mask=mask)
+    torch.testing.assert_close(out, expected, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(lse, expected_lse, atol=2e-5, rtol=1e-4)
+    last, _ = reference(q[:, :, 8:], k[:, :, 6:], v[:, :, 6:], scale=SCALE)
+    torch.testing.assert_close(out[:, :, 8:], last, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", [flash_cpu, reference])
+def test_a_query_that_sees_nothing_adds_nothing(kernel):
+    q, k, v = block(1, 4, 2, 16), block(1, 2, 5, 16), block(1, 2, 5, 16)
+    mask = torch.zeros(1, 1, 2, 5)
+    mask[0, 0, 1] = float("-inf")
+    out, lse = kernel(q, k, v, scale=SCALE, mask=mask)
+    assert not out[:, :, 1].any()
+    assert lse[0, :, 1].tolist() == [float("-inf")] * 4
+    other = reference(q, k[:, :, :1], v[:, :, :1], scale=SCALE)
+    merged, merged_lse = merge((out, lse), other)
+    torch.testing.assert_close(merged[:, :, 1], other[0][:, :, 1])
+    torch.testing.assert_close(merged_lse[:, :, 1], other[1][:, :, 1])
+
+
+def test_capped_scores_never_pass_the_cap():
+    q, k, v = 100 * block(1, 2, 3, 16), 100 * block(1, 2, 4, 16), block(1, 2, 4, 16)
+    capped = flash_cpu(q, k, v, scale=1.0, softcap=2.0)
+    scores = ((q @ k.transpose(-1, -2)) / 2.0).tanh() * 2.0
+    torch.testing.assert_close(capped[0], scores.softmax(-1) @ v, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(capped[1], scores.logsumexp(-1), atol=1e-5, rtol=1e-4)
+
+
+def test_a_sink_takes_its_share_of_the_softmax():
+    q, k, v = block(1, 2, 3, 16), block(1, 2, 4, 16), block(1, 2, 4, 16)
+    sinks = torch.tensor([0.5, -1.0])
+    found = with_sink(reference(q, k, v, scale=SCALE), sinks)
+    scores = torch.cat([(q @ k.transpose(-1, -2)) * SCALE, sinks.view(1, 2, 1, 1).expand(1, 2, 3, 1)], -1)
+    torch.testing.assert_close(found, scores.softmax(-1)[..., :-1] @ v, atol=1e-5, rtol=1e-4)

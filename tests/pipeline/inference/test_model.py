@@ -2,13 +2,13 @@ import dataclasses
 
 import pytest
 import torch
-from transformers import AutoConfig, Gemma2Config, MambaConfig, MistralConfig, T5Config
+from transformers import AutoConfig, JambaConfig, MambaConfig, T5Config
 
-from pipeline.errors import ModelError
+from pipeline.errors import ModelError, TryAgain
 from pipeline.inference import attention
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.inference.engine import Engine
-from pipeline.inference.model import adopt, load_model, save_tokenizer
+from pipeline.inference.loading import adopt, load_model, save_tokenizer
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.rows import Batch, Choose, Generate, Prompt
 
@@ -46,15 +46,26 @@ def test_the_tokenizer_is_saved_once_for_each_model(tiny_model, tmp_path):
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
 
 
-def test_a_sliding_window_bounds_the_context_that_is_exact():
-    config = MistralConfig(**TINY, max_position_embeddings=128, sliding_window=32)
-    assert adopt(random_network(config)).context == 32
+def test_a_copy_that_another_process_puts_there_meanwhile_is_kept(tiny_model, tmp_path):
+    checkpoint = resolve_checkpoint(str(tiny_model))
+    directory = tmp_path / "tokenizers" / checkpoint.digest
+    directory.mkdir(parents=True)
+    (directory / "mark").touch()
+    assert save_tokenizer(checkpoint, tmp_path) == directory
+    assert [path.name for path in directory.iterdir()] == ["mark"]
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
+
+
+def test_a_tokenizer_that_cannot_be_saved_is_tried_again(tiny_model, tmp_path):
+    (tmp_path / "tokenizers").write_text("a file in its place")
+    with pytest.raises(TryAgain, match=r"The model's tokenizer cannot be kept in .*: .*Look whether the disk is full"):
+        save_tokenizer(resolve_checkpoint(str(tiny_model)), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (Gemma2Config(**TINY, head_dim=8), "cap their attention scores"),
+        (JambaConfig(**TINY), "layers of type linear_attention, whose state cannot be shared between rows"),
         (T5Config(d_model=16, num_layers=1), "have an encoder; a decoder-only model"),
     ],
 )

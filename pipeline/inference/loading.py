@@ -1,0 +1,97 @@
+"""The door to transformers: weights and tokenizers as they are, with packed attention, proven before first use."""
+
+import contextlib
+import io
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from pipeline.errors import ModelError, TryAgain
+from pipeline.inference import attention
+from pipeline.inference.checkpoint import Checkpoint
+from pipeline.inference.device import choose_device
+from pipeline.inference.families import refuse_unsupported
+from pipeline.inference.model import LanguageModel, describe
+from pipeline.inference.proof import prove
+
+
+def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: bool = False) -> Path:
+    """The model's tokenizer as a directory with tokenizer.json, made once for each model under `home`.
+
+    Raises ModelError where it cannot be loaded, TryAgain where it cannot be written.
+    """
+    directory = home / "tokenizers" / checkpoint.digest.replace("/", "--")
+    if (directory / "tokenizer_config.json").is_file():
+        return directory
+    options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
+    try:
+        with _silence():
+            tokenizer = AutoTokenizer.from_pretrained(checkpoint.source, **options)
+    except Exception as error:
+        raise ModelError(f"The tokenizer of {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
+    _save_whole(tokenizer, directory)
+    return directory
+
+
+def load_model(checkpoint: Checkpoint, device: str, *, trust_remote_code: bool = False) -> LanguageModel:
+    """Raises ModelError where the model cannot be loaded, or its answers would not be exactly its own."""
+    options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
+    target = choose_device(device)
+    dtype = torch.float32 if target.type == "cpu" else torch.bfloat16
+    try:
+        with _silence():
+            refuse_unsupported(AutoConfig.from_pretrained(checkpoint.source, **options))
+            network = AutoModelForCausalLM.from_pretrained(
+                checkpoint.source, dtype=dtype, attn_implementation=attention.NAME, **options
+            )
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
+    return adopt(network.to(target).eval())
+
+
+def adopt(network: Any) -> LanguageModel:
+    """A transformers model in memory, its attention set to ours and proven against the plain one."""
+    refuse_unsupported(network.config)
+    network.set_attn_implementation(attention.NAME)
+    model = describe(network)
+    prove(model)
+    return model
+
+
+def _save_whole(tokenizer: Any, directory: Path) -> None:
+    """All of it or nothing, whatever happens on the way; the first of several processes wins."""
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent) as unfinished:
+            copy = Path(unfinished, directory.name)
+            tokenizer.save_pretrained(str(copy))
+            copy.replace(directory)
+    except Exception as error:
+        if not directory.is_dir():
+            raise TryAgain(
+                f"The model's tokenizer cannot be kept in {directory}: {_first_line(error)}. "
+                "Look whether the disk is full, and try again."
+            ) from error
+
+
+def _which(checkpoint: Checkpoint) -> dict[str, Any]:
+    named = {"gguf_file": checkpoint.gguf_file, "revision": checkpoint.revision}
+    return {option: value for option, value in named.items() if value is not None}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keeps loading bars and advice to programmers off a person's terminal; errors still come as exceptions."""
+    with warnings.catch_warnings(action="ignore"), contextlib.redirect_stderr(io.StringIO()):
+        yield

@@ -1,0 +1,106 @@
+"""`--dry-run` shows what the model will read and what the job will cost, and leaves nothing behind."""
+
+import re
+
+import pytest
+
+
+@pytest.fixture
+def rows(table):
+    return table(text=["a", None, "bb", "x" * 600, "say <|im_end|>", "c" * 40])
+
+
+def block(text, start, end="\n\n"):
+    """What stands between a line that begins so and the next such end."""
+    return text.partition(start)[2].partition("\n\n")[2].partition(end)[0]
+
+
+def test_the_first_prompt_is_shown_with_its_special_tokens(submit, rows, tiny_model):
+    result = submit(rows, "--dry-run", "--system", "Be kind.")
+    assert result.exit_code == 0
+    prompt = "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nSay: a<|im_end|>\n<|im_start|>assistant\n\n\n"
+    assert result.stdout.startswith(f"The first prompt, as {tiny_model} will read it:\n\n{prompt}")
+
+
+def test_the_shared_prefix_is_shown_with_its_length(submit, rows):
+    """A token is a byte or a special token; the last of the prompt may merge with the text in another tokenizer."""
+    shown = submit(rows, "--dry-run").stdout
+    length = int(re.search(r"Shared by all rows: (\d+) tokens, computed once:", shown).group(1))
+    prefix = block(shown, "Shared by all rows")
+    assert "<|im_start|>user\nSay: ".startswith(prefix)
+    assert length == len(prefix.replace("<|im_start|>", "s")) > len("suser\n")
+
+
+def test_raw_is_the_prompt_alone(submit, rows):
+    shown = submit(rows, "--dry-run", "--raw", "--prompt", "{{{text}}} and {text}").stdout
+    assert block(shown, "The first prompt") == "{a} and a"
+    assert block(shown, "Shared by all rows") in ("{", "(nothing)")
+
+
+def test_a_prompt_without_columns_is_shared_but_for_its_last_token(submit, rows):
+    shown = submit(rows, "--dry-run", "--raw", "--prompt", "always the same").stdout
+    assert block(shown, "Shared by all rows: 14 tokens") == "always the sam"
+    assert re.search(r"^ +1  █{40}  6$", shown, re.MULTILINE)
+
+
+def test_the_histogram_counts_every_row_that_can_be_answered(submit, rows):
+    shown = submit(rows, "--dry-run", "--raw", "--prompt", "{text}.").stdout
+    lines = re.findall(r"^ +(\d+)-(\d+)  █* +(\d+)$", shown, re.MULTILINE)
+    assert [(int(low), int(high), int(count)) for low, high, count in lines] == [
+        (2, 3, 2), (4, 7, 0), (8, 15, 1), (16, 31, 0), (32, 63, 1),
+    ]  # fmt: skip
+    assert "A row's own prompt tokens, over 4 rows:" in shown
+
+
+def test_rows_that_will_be_errors_are_named(submit, rows):
+    shown = submit(rows, "--dry-run", "--raw").stdout
+    assert 'Row 1 will be an error (null): The column "text" is null in this row' in shown
+    assert "Row 3 will be an error (too_long): The prompt has 605 tokens; the model's context is 512" in shown
+    assert "1 row holds special tokens of the model, which stay plain text." in shown
+
+
+def test_the_estimate_counts_tokens_and_ends_with_what_to_do(submit, rows):
+    shown = submit(rows, "--dry-run", "--raw", "--prompt", "{text}.", "--max-tokens", "9").stdout
+    tokens = sum(len(text) + 1 for text in ("a", "bb", "say <|im_end|>", "c" * 40))
+    assert f"Estimate for the input: 6 rows, {tokens} prompt tokens to compute," in shown
+    assert re.search(r"0% of all prompt tokens reused, .* s to .* s, by the length of the answers \(up to 9 ", shown)
+    assert shown.endswith("Nothing was recorded. Leave out --dry-run to run it.\n")
+
+
+def test_labels_take_one_time_only(submit, rows):
+    shown = submit(rows, "--dry-run", "--choices", "good,bad").stdout
+    assert re.search(r"of all prompt tokens reused, [\d.]+ s, as timed here just now\.\n", shown)
+
+
+def test_of_a_large_input_only_the_head_is_looked_at(submit, table):
+    rows = table(text=[f"text {place}" for place in range(1001)])
+    shown = submit(rows, "--dry-run").stdout
+    assert "Estimate for the first 1,000 rows (there are more): 1,000 rows, " in shown
+    limited = submit(rows, "--dry-run", "--limit", "5").stdout
+    assert "Estimate for the input: 5 rows, " in limited
+
+
+def test_nothing_is_recorded(home, submit, rows):
+    assert submit(rows, "--dry-run", "--output", home.path.parent / "out.csv").exit_code == 0
+    assert [path.name for path in home.path.iterdir()] == ["tokenizers"]
+    assert not (home.path.parent / "out.csv").exists()
+    assert home.call("jobs", "--json").stdout == "[]\n"
+
+
+def test_standard_input_cannot_be_rehearsed(submit, told):
+    assert told(submit("-", "--dry-run", stdin=b'{"text": "a"}\n'), 1) == (
+        "Standard input cannot be looked at before it is answered: it can be read only once. "
+        "Write it to a file first, such as rows.jsonl."
+    )
+
+
+def test_when_no_row_can_be_answered_it_says_why(submit, table, told):
+    assert told(submit(table(text=["x" * 600, None]), "--dry-run"), 2).startswith(
+        "None of the first 2 rows can be answered. The first says: The prompt has 624 tokens; "
+    )
+
+
+def test_an_input_without_rows(submit, tmp_path, told):
+    (tmp_path / "rows.csv").write_text("text\n")
+    message = told(submit(tmp_path / "rows.csv", "--dry-run"), 1)
+    assert message == "The input has no rows, so there is nothing to answer."

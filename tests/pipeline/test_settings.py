@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import JobError, SpecError
+from pipeline.settings import Settings
+
+
+def test_with_nothing_set_everything_is_usual():
+    assert Settings.from_environment({}) == Settings()
+
+
+def test_each_variable_is_read():
+    assert Settings.from_environment(
+        {
+            "PIPELINE_HOME": "/data/home",
+            "PIPELINE_DATABASE_URL": "sqlite:////data/x.db",
+            "PIPELINE_DEVICE": "cuda:1",
+            "PIPELINE_SHARD_ROWS": "10",
+            "PIPELINE_BATCH_ROWS": "20",
+            "PIPELINE_BATCH_TOKENS": "30",
+            "PIPELINE_LEASE_S": "40",
+            "PIPELINE_PREFIX_BYTES": "50",
+        }
+    ) == Settings(Path("/data/home"), "sqlite:////data/x.db", "cuda:1", 10, 20, 30, 40.0, 50)
+
+
+def test_the_database_lies_in_the_home_unless_it_is_named():
+    assert Settings.from_environment({"PIPELINE_HOME": "/data"}).database_url == "sqlite:////data/pipeline.db"
+
+
+def test_shards_lie_in_the_home_wherever_one_is_later(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.from_environment({"PIPELINE_HOME": "home"})
+    assert settings.shard_directory("j1") == tmp_path / "home" / "jobs" / "j1" / "shards"
+
+
+@pytest.mark.parametrize("text", ["zero", "0", "-1", "1.5", ""])
+@pytest.mark.parametrize("name", ["PIPELINE_SHARD_ROWS", "PIPELINE_LEASE_S"])
+def test_a_number_that_is_none(name, text):
+    with pytest.raises(SpecError) as caught:
+        Settings.from_environment({name: text})
+    assert str(caught.value) == f"{name} is {text!r}; it must be a whole number of 1 or more."
+
+
+def test_the_home_is_made_with_all_above_it(tmp_path):
+    home = tmp_path / "a" / "b"
+    assert Settings(home=home).make_home() == home
+    assert list(home.iterdir()) == []
+    assert Settings(home=home).make_home() == home
+
+
+def test_a_home_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(JobError) as caught:
+        Settings(home=tmp_path / "file" / "home").make_home()
+    assert str(caught.value) == (
+        f"The directory {tmp_path / 'file' / 'home'} cannot be written to: Not a directory. "
+        "Set PIPELINE_HOME to a directory that you may write to."
+    )
