@@ -45,9 +45,10 @@ def load_model(checkpoint: Checkpoint, device: str, *, trust_remote_code: bool =
     dtype = torch.float32 if target.type == "cpu" else torch.bfloat16
     try:
         with _silence():
-            refuse_unsupported(AutoConfig.from_pretrained(checkpoint.source, **options))
+            config = AutoConfig.from_pretrained(checkpoint.source, **options)
+            refuse_unsupported(config)
             network = AutoModelForCausalLM.from_pretrained(
-                checkpoint.source, dtype=dtype, attn_implementation=attention.NAME, **options
+                checkpoint.source, config=config, dtype=dtype, attn_implementation=attention.NAME, **options
             )
     except ModelError:
         raise
