@@ -26,11 +26,20 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A row as token ids: what comes after the job's shared prefix. Never empty."""
+    """A row as token ids: what comes after the job's shared prefix. Never empty.
+
+    `cuts` are lengths, in ascending order, at which what it shares with other rows ends (prefix_tree.py).
+    """
 
     row_id: int
     key: str
     own_ids: tuple[int, ...]
+    cuts: tuple[int, ...] = ()
+
+    @property
+    def alone(self) -> int:
+        """Tokens that it shares with no other row."""
+        return len(self.own_ids) - (self.cuts[-1] if self.cuts else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.attention import Level, Prefill
-from pipeline.inference.forward import Ids, Stem, chunks, forward, prefill
+from pipeline.inference.forward import Ids, chunks, forward, prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.masks import length_mask
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.padding import Padding
+from pipeline.inference.stem import Stem
 
 #: Logits of one forward at most, in numbers: 256 MB of fp32.
 _LOGITS = 1 << 26
@@ -18,28 +19,33 @@ _LOGITS = 1 << 26
 
 def score_choices(model: LanguageModel, stem: Stem, prompts: Sequence[Ids], label_ids: Sequence[Ids]) -> Tensor:
     """fp32 log-probabilities [prompts, labels] on the CPU; not finite where the model's logits were not."""
-    return torch.cat([_score_chunk(model, stem, prompts[part], label_ids) for part in chunks(prompts)]).cpu()
+    places = range(len(prompts))
+    parts = [_score_chunk(model, stem, places[part], prompts[part], label_ids) for part in chunks(prompts)]
+    return torch.cat(parts).cpu()
 
 
-def _score_chunk(model: LanguageModel, stem: Stem, prompts: Sequence[Ids], label_ids: Sequence[Ids]) -> Tensor:
+def _score_chunk(
+    model: LanguageModel, stem: Stem, places: Sequence[int], prompts: Sequence[Ids], label_ids: Sequence[Ids]
+) -> Tensor:
     """A label of one token is read off the prefill; only longer ones need a forward of their own."""
     branches = [label for label in label_ids if len(label) > 1]
     lanes = Lanes(model.shape, len(prompts), max(map(len, prompts))) if branches else None
     first = torch.tensor([label[0] for label in label_ids], device=model.device)
-    scores = _log_softmax_at(prefill(model, stem, prompts, lanes), first.expand(len(prompts), -1))
+    scores = _log_softmax_at(prefill(model, stem, places, prompts, lanes), first.expand(len(prompts), -1))
     if lanes is None:
         return scores
     longer = torch.tensor([len(label) > 1 for label in label_ids], device=model.device)
     size = max(1, _LOGITS // model.vocab_size // sum(len(label) - 1 for label in branches))
     for start in range(0, len(prompts), size):
-        rows = slice(start, min(start + size, len(prompts)))
-        scores[rows, longer] += _score_branches(model, stem, prompts[rows], branches, lanes, start)
+        part = slice(start, start + size)
+        scores[part, longer] += _score_branches(model, stem, places[part], prompts[part], branches, lanes, start)
     return scores
 
 
 def _score_branches(
     model: LanguageModel,
     stem: Stem,
+    places: Sequence[int],
     prompts: Sequence[Ids],
     branches: Sequence[Ids],
     lanes: Lanes,
@@ -48,30 +54,42 @@ def _score_branches(
     """Log-probabilities [prompts, branches] of all tokens of a branch but its first."""
     inputs = [label[:-1] for label in branches]
     tokens = sum(map(len, inputs))
-    lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
-    longest = int(lengths.max())
-    row = Level(
-        lanes,
-        first_lane,
-        starts=torch.full_like(lengths, stem.length),
-        longest=longest,
-        readers=Padding([tokens] * len(prompts), model.device),
-        mask=length_mask(lengths, longest),
-    )
+    counts = [tokens] * len(prompts)
+    starts = [stem.lengths[place] for place in places]
+    ends = [start + len(prompt) for start, prompt in zip(starts, prompts, strict=True)]
     logits = forward(
         model,
         token_ids=[token for ids in inputs for token in ids] * len(prompts),
-        positions=[
-            stem.length + len(prompt) + place for prompt in prompts for ids in inputs for place in range(len(ids))
-        ],
+        positions=[end + n for end in ends for ids in inputs for n in range(len(ids))],
         keep=range(tokens * len(prompts)),
-        levels=[*stem.levels(model.device), row],
+        levels=[*stem.levels(places, counts), _rows_as_level(model, prompts, starts, counts, lanes, first_lane)],
         own=Prefill(Padding([len(ids) for ids in inputs] * len(prompts), model.device)),
     )
     targets = torch.tensor([token for label in branches for token in label[1:]], device=model.device)
     scores = _log_softmax_at(logits, targets.repeat(len(prompts))[:, None]).view(len(prompts), tokens)
     parts = torch.split(scores, [len(ids) for ids in inputs], dim=1)
     return torch.stack([part.sum(-1) for part in parts], dim=1)
+
+
+def _rows_as_level(
+    model: LanguageModel,
+    prompts: Sequence[Ids],
+    starts: Sequence[int],
+    counts: Sequence[int],
+    lanes: Lanes,
+    first_lane: int,
+) -> Level:
+    """Each row's prompt, in its lane, is what its labels continue."""
+    lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
+    longest = int(lengths.max())
+    return Level(
+        lanes,
+        first_lane,
+        starts=torch.tensor(starts, device=model.device),
+        longest=longest,
+        readers=Padding(counts, model.device),
+        mask=length_mask(lengths, longest),
+    )
 
 
 def _log_softmax_at(logits: Tensor, token_ids: Tensor) -> Tensor:

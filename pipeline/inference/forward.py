@@ -1,7 +1,6 @@
 """One forward: rows packed end to end behind the levels that they share, and the logits after some of the tokens."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,6 +9,7 @@ from pipeline.inference.attention import Level, Own, Packed, Prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.padding import Padding
+from pipeline.inference.stem import Stem
 
 #: Prompt tokens in one forward: enough to fill two cores or a small GPU, little enough to bound activations.
 FORWARD_TOKENS = 2048
@@ -17,19 +17,6 @@ FORWARD_TOKENS = 2048
 PADDED_TOKENS = 2 * FORWARD_TOKENS
 
 Ids = Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Stem:
-    """The prefix that all rows of a batch continue: its length in tokens, and unless it is empty, its one lane."""
-
-    length: int
-    lanes: Lanes | None
-
-    def levels(self, device: torch.device) -> list[Level]:
-        if self.lanes is None:
-            return []
-        return [Level(self.lanes, 0, torch.zeros(1, dtype=torch.long, device=device), self.length, None, None)]
 
 
 def chunks(rows: Sequence[Ids]) -> Iterator[slice]:
@@ -44,15 +31,25 @@ def chunks(rows: Sequence[Ids]) -> Iterator[slice]:
     yield slice(start, len(rows))
 
 
-def prefill(model: LanguageModel, stem: Stem, rows: Sequence[Ids], lanes: Lanes | None, first_lane: int = 0) -> Tensor:
-    """Logits [rows, vocab] after each row's last token; keys and values go to `lanes` from `first_lane` on."""
+def prefill(
+    model: LanguageModel,
+    stem: Stem,
+    places: Sequence[int],
+    rows: Sequence[Ids],
+    lanes: Lanes | None,
+    first_lane: int = 0,
+) -> Tensor:
+    """Logits [rows, vocab] after each row's last token; `places` are the rows' places in the stem.
+
+    Keys and values go to `lanes` from `first_lane` on, and nowhere where that is None.
+    """
     lengths = [len(row) for row in rows]
     return forward(
         model,
         token_ids=[token for row in rows for token in row],
-        positions=[stem.length + place for length in lengths for place in range(length)],
+        positions=[stem.lengths[place] + n for place, row in zip(places, rows, strict=True) for n in range(len(row))],
         keep=(torch.tensor(lengths).cumsum(0) - 1).tolist(),
-        levels=stem.levels(model.device),
+        levels=stem.levels(places, lengths),
         own=Prefill(Padding(lengths, model.device), lanes, first_lane),
     )
 

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.attention import Decode
-from pipeline.inference.forward import Ids, Stem, chunks, forward, prefill
+from pipeline.inference.forward import Ids, chunks, forward, prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.masks import length_mask
 from pipeline.inference.model import LanguageModel
+from pipeline.inference.stem import Stem
 from pipeline.inference.stopping import StopRule
 from pipeline.timing import Stopwatch
 
@@ -24,6 +25,7 @@ _LANE_BYTES = 2 << 30
 class Answer:
     """What one row has generated so far; `finish` is set when it stops: stop, length or numeric."""
 
+    place: int  #: among the rows of the stem
     prompt: Ids
     limit: int  #: tokens it may generate
     token_ids: list[int] = field(default_factory=list)
@@ -39,7 +41,7 @@ def generate(
     model: LanguageModel, stem: Stem, prompts: Sequence[Ids], limits: Sequence[int], rule: StopRule, watch: Stopwatch
 ) -> list[Answer]:
     """Answers in the order of `prompts`; neighbours of like length waste least."""
-    answers = [Answer(prompt, limit) for prompt, limit in zip(prompts, limits, strict=True)]
+    answers = [Answer(place, *row) for place, row in enumerate(zip(prompts, limits, strict=True))]
     for part in _rounds(answers, _LANE_BYTES // model.shape.bytes_per_token()):
         _run(model, stem, answers[part], rule, watch)
     return answers
@@ -60,7 +62,8 @@ def _run(model: LanguageModel, stem: Stem, answers: list[Answer], rule: StopRule
     prompts = [answer.prompt for answer in answers]
     lanes = Lanes(model.shape, len(prompts), max(map(len, prompts)) + _ROOM)
     with watch.stage("prefill"):
-        logits = [prefill(model, stem, prompts[part], lanes, part.start) for part in chunks(prompts)]
+        places = [answer.place for answer in answers]
+        logits = [prefill(model, stem, places[part], prompts[part], lanes, part.start) for part in chunks(prompts)]
         _extend(answers, torch.cat(logits), rule)
     with watch.stage("decode"):
         running = _close_ranks(answers, lanes)
@@ -78,9 +81,9 @@ def _step(model: LanguageModel, stem: Stem, running: list[Answer], lanes: Lanes)
     return forward(
         model,
         token_ids=[answer.token_ids[-1] for answer in running],
-        positions=[stem.length + answer.length for answer in running],
+        positions=[stem.lengths[answer.place] + answer.length for answer in running],
         keep=range(len(running)),
-        levels=stem.levels(model.device),
+        levels=stem.levels([answer.place for answer in running], [1] * len(running)),
         own=Decode(lanes, lengths, length_mask(lengths + 1, longest)),
     )
 

@@ -1,5 +1,6 @@
 """Where keys and values live: a fixed number of lanes, one row each, all layers alike. A prefix is one full lane."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -51,6 +52,14 @@ class Lanes:
         lanes = slice(first, first + rows)
         return self._keys[layer][lanes, :, :tokens], self._values[layer][lanes, :, :tokens]
 
+    def take(self, lane: int, tokens: int) -> "Lanes":
+        """A copy of the lane's first `tokens` places, as one full lane of its own."""
+        taken = Lanes(self._shape, 1, tokens)
+        for layer in range(self._shape.layers):
+            keys, values = self.read(layer, 1, tokens, lane)
+            taken.write(layer, 0, keys, values)
+        return taken
+
     def move(self, source: int, target: int) -> None:
         """A finished row's lane is taken by another row's keys and values."""
         for block in (*self._keys, *self._values):
@@ -62,6 +71,17 @@ class Lanes:
         self._keys = [torch.cat([block, self._room(more)], 2) for block in self._keys]
         self._values = [torch.cat([block, self._room(more)], 2) for block in self._values]
         self.capacity = capacity
+
+    @classmethod
+    def stack(cls, parts: Sequence["Lanes"]) -> "Lanes":
+        """Several full lanes beside each other, the shorter ones with unused room, and an empty lane behind them."""
+        shape = parts[0]._shape
+        stacked = cls(shape, len(parts) + 1, max(part.capacity for part in parts))
+        for lane, part in enumerate(parts):
+            for layer in range(shape.layers):
+                keys, values = part.read(layer, 1, part.capacity)
+                stacked.write(layer, lane, keys, values)
+        return stacked
 
     def _room(self, capacity: int) -> Tensor:
         s = self._shape

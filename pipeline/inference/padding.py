@@ -9,17 +9,21 @@ from torch import Tensor
 class Padding:
     """Index tensors for rows of `lengths` tokens, built once for all layers of a forward.
 
-    A padded place repeats the row's last token, so that it stays finite; causality or a mask hides it.
+    With `order`, row 0 is made of the tokens order[0], order[1] ... wherever they lie, then row 1, and so on. A padded
+    place repeats a token, so that it stays finite; causality or a mask hides it, or nobody reads it.
     """
 
-    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+    def __init__(self, lengths: Sequence[int], device: torch.device, order: Tensor | None = None) -> None:
         counts = torch.tensor(lengths, device=device)
         self.rows, self.longest = len(lengths), max(lengths)
         starts = counts.cumsum(0) - counts
         place = torch.arange(self.longest, device=device)
-        within = torch.minimum(place, counts[:, None] - 1)
-        self._padded = (starts[:, None] + within).flatten()
+        within = torch.minimum(place, (counts[:, None] - 1).clamp(min=0))
+        self._padded = (starts[:, None] + within).flatten().clamp(max=int(counts.sum()) - 1)
         self._packed = (place < counts[:, None]).flatten().nonzero().flatten()
+        if order is not None:
+            self._padded = order[self._padded]
+            self._packed = self._packed[order.argsort()]
 
     def pad(self, packed: Tensor) -> Tensor:
         """[1, heads, tokens, dim] -> [rows, heads, longest, dim]"""

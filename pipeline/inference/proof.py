@@ -4,9 +4,10 @@ import torch
 
 from pipeline.errors import ModelError
 from pipeline.inference import attention
-from pipeline.inference.forward import Stem, prefill
+from pipeline.inference.forward import prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.model import LanguageModel
+from pipeline.inference.stem import Node, Stem
 
 #: Largest difference, as a share of the largest logit.
 _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
@@ -22,8 +23,8 @@ def prove(model: LanguageModel) -> None:
     numbers = torch.Generator().manual_seed(0)
     prefix, *rows = torch.randint(model.vocab_size, (3, _TOKENS), generator=numbers).tolist()
     kept = Lanes(model.shape, 1, _TOKENS)
-    prefill(model, Stem(0, None), [prefix], kept)
-    ours = prefill(model, Stem(_TOKENS, kept), rows, None)
+    prefill(model, Stem([()], model.device), [0], [prefix], kept)
+    ours = prefill(model, Stem([(Node(0, kept),)] * 2, model.device), [0, 1], rows, None)
     model.network.set_attn_implementation("eager")
     whole = torch.tensor([[*prefix, *row] for row in rows], device=model.device)
     plain = model.network(input_ids=whole, use_cache=False, logits_to_keep=1).logits[:, 0].float()

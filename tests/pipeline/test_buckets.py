@@ -60,3 +60,10 @@ def test_every_row_is_in_one_batch_within_both_budgets(pairs, max_rows, max_toke
 def test_the_order_given_changes_nothing(pairs, order: random.Random):
     shuffled = order.sample(pairs, len(pairs))
     assert plan(shuffled, max_rows=3, max_tokens=90) == plan(pairs, max_rows=3, max_tokens=90)
+
+
+def test_rows_that_share_more_stay_neighbours_and_apart_from_the_others():
+    lengths = [(0, 5), (1, 9), (2, 1), (3, 2), (4, 7)]
+    planned = plan(lengths, max_rows=2, max_tokens=100, together=[3, 0, 2])
+    assert [batch.row_ids for batch in planned] == [(3, 0), (2,), (1, 4)]
+    assert [batch.n_tokens for batch in planned] == [7, 1, 16]

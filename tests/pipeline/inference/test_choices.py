@@ -5,9 +5,9 @@ import torch
 
 from pipeline.inference.choices import score_choices
 from pipeline.inference.engine import Engine
-from pipeline.inference.forward import Stem
 from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
+from pipeline.inference.stem import Stem
 from pipeline.rows import Choose, Status
 
 LABELS = ((7,), (8, 9, 10), (8, 9), (11, 12, 13, 14, 15))
@@ -49,7 +49,7 @@ def test_log_probabilities_themselves_are_exact(llama, make_batch):
     batch = make_batch([5, 9, 2], prefix=0)
     rows = [prompt.own_ids for prompt in batch.prompts]
     with torch.no_grad():
-        scores = score_choices(adopt(llama), Stem(0, None), rows, LABELS)
+        scores = score_choices(adopt(llama), Stem([()] * len(rows), torch.device("cpu")), rows, LABELS)
     llama.set_attn_implementation("eager")
     for row, found in zip(rows, scores.tolist(), strict=True):
         assert found == pytest.approx([plain(llama, row, label) for label in LABELS], abs=TOLERANCE)

@@ -1,0 +1,84 @@
+"""What the rows of a batch continue: for each row a chain of stored prefixes, and the levels that all chains make.
+
+level 0   | instruction                                      |      one lane, read by all rows
+level 1   | document A       | document B     | (no lane)     |      each read by the rows below it
+rows      | 0 | 1 | 2        | 3 | 4          | 5 | 6         |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pipeline.inference.attention import Level
+from pipeline.inference.lanes import Lanes
+from pipeline.inference.masks import length_mask
+from pipeline.inference.padding import Padding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A stored prefix: the keys and values of its own tokens, and the position of the first of them."""
+
+    start: int
+    lanes: Lanes
+
+    @property
+    def end(self) -> int:
+        return self.start + self.lanes.capacity
+
+
+Chain = tuple[Node, ...]
+
+
+class Stem:
+    """Built once for the rows of a batch; `levels` then serves any forward over some of them."""
+
+    def __init__(self, chains: Sequence[Chain], device: torch.device) -> None:
+        self.lengths = [chain[-1].end if chain else 0 for chain in chains]
+        self._device = device
+        depths = range(max(map(len, chains), default=0))
+        self._levels = [_Stored([chain[depth] if depth < len(chain) else None for chain in chains]) for depth in depths]
+
+    def levels(self, places: Sequence[int], tokens: Sequence[int]) -> list[Level]:
+        """For a forward over the rows at `places`, of which each has so many tokens, one row after the other."""
+        counts = torch.tensor(tokens, device=self._device)
+        levels = (stored.level([stored.lane_of_row[place] for place in places], counts) for stored in self._levels)
+        return [level for level in levels if level is not None]
+
+
+class _Stored:
+    """The nodes of one depth, a lane each, in the order of the rows below them."""
+
+    def __init__(self, nodes: Sequence[Node | None]) -> None:
+        distinct = list(dict.fromkeys(node for node in nodes if node is not None))
+        lanes = {node: lane for lane, node in enumerate(distinct)}
+        self.lane_of_row = [None if node is None else lanes[node] for node in nodes]
+        self._starts = [node.start for node in distinct]
+        self._lengths = [node.lanes.capacity for node in distinct]
+        is_one = len(distinct) == 1 and None not in nodes
+        self._lanes = distinct[0].lanes if is_one else Lanes.stack([node.lanes for node in distinct])
+
+    def level(self, lanes: Sequence[int | None], tokens: Tensor) -> Level | None:
+        """`lanes` and `tokens` of each row. None where no row reads anything here.
+
+        Only the lanes from the first to the last one read take part, so rows of one node should be neighbours.
+        """
+        read = [lane for lane in lanes if lane is not None]
+        if not read:
+            return None
+        first, end = min(read), max(read) + 1
+        starts = torch.tensor(self._starts[first:end], device=tokens.device)
+        lengths = torch.tensor(self._lengths[first:end], device=tokens.device)
+        longest = max(self._lengths[first:end])
+        if end - first == 1 and None not in lanes:
+            return Level(self._lanes, first, starts, longest, None, None)
+        # Rows without a node read a lane behind the others of which nothing is seen.
+        own = torch.tensor([end - first if lane is None else lane - first for lane in lanes], device=tokens.device)
+        own = own.repeat_interleave(tokens)
+        starts, lengths = torch.cat([starts, starts[:1]]), torch.cat([lengths, lengths.new_zeros(1)])
+        used = end - first + (None in lanes)
+        counts = torch.bincount(own, minlength=used).tolist()
+        readers = Padding(counts, tokens.device, own.argsort(stable=True))
+        return Level(self._lanes, first, starts[:used], longest, readers, length_mask(lengths[:used], longest))
