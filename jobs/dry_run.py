@@ -61,10 +61,10 @@ def _report(spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal
 
 def _estimate(spec: JobSpec, found: Rehearsal, n_sample: int, n_rows: int | None) -> Iterator[str]:
     rows = n_sample if n_rows is None else n_rows
-    own, shared = found.own_tokens, len(found.prefix) * len(found.prompts)
-    share = shared / (own + shared)
+    computed = found.own_tokens + len(found.prefix)
+    share = 1 - computed / found.prompt_tokens
     of = "the input" if n_rows is not None else f"the first {counted(rows, 'row')} (there are more)"
-    yield f"Estimate for {of}: {counted(rows, 'row')}, {own + len(found.prefix):,} prompt tokens to compute,"
+    yield f"Estimate for {of}: {counted(rows, 'row')}, {computed:,} prompt tokens to compute,"
     longest = 0 if spec.choices else spec.max_tokens
     least, most = found.seconds(rows, 0), found.seconds(rows, longest)
     until = f" to {duration(most)}, by the length of the answers (up to {spec.max_tokens} tokens)" if longest else ""

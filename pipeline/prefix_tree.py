@@ -27,6 +27,12 @@ def with_cuts(prompts: Sequence[Prompt]) -> list[Prompt]:
     return [replace(prompts[place], cuts=cuts[place]) for place in depth_first(rows)]
 
 
+def distinct_tokens(prompts: Sequence[Prompt]) -> int:
+    """Own tokens of all prompts, those of a node that they share counted once."""
+    edges = {prompt.own_ids[:cut]: cut - above for prompt in prompts for above, cut in pairwise((0, *prompt.cuts))}
+    return sum(edges.values()) + sum(prompt.alone for prompt in prompts)
+
+
 def depth_first(rows: Sequence[Ids]) -> list[int]:
     """Places of the rows in an order in which those that begin alike are neighbours."""
     return sorted(range(len(rows)), key=rows.__getitem__)

@@ -8,6 +8,7 @@ from pipeline.errors import SpecError
 from pipeline.inference.engine import Engine
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.means import Means, fit, make_encoder, make_task
+from pipeline.prefix_tree import distinct_tokens, with_cuts
 from pipeline.rows import Batch, Completion, Generate, Prompt, Row
 from pipeline.spec import JobSpec
 
@@ -29,8 +30,14 @@ class Rehearsal:
     decode_s: float  #: for one token of output, 0 where labels are chosen
 
     @property
+    def prompt_tokens(self) -> int:
+        """Of the sample's prompts, whole."""
+        return sum(len(self.prefix) + len(prompt.own_ids) for prompt in self.prompts)
+
+    @property
     def own_tokens(self) -> int:
-        return sum(len(prompt.own_ids) for prompt in self.prompts)
+        """Of them, what is to be computed behind the prefix: a document that several rows share counts once."""
+        return distinct_tokens(with_cuts(self.prompts))
 
     def seconds(self, rows: int, output_tokens: int) -> float:
         """For so many rows like those of the sample, each answered with `output_tokens`."""

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.prefix_tree import depth_first, find_cuts
+from pipeline.prefix_tree import depth_first, distinct_tokens, find_cuts, with_cuts
+from pipeline.rows import Prompt
 
 ROWS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), max_size=40)
 
@@ -49,3 +50,14 @@ def test_every_node_saves_what_it_must(rows, min_saved):
         for above, cut in zip((0, *found), found, strict=False):
             saved[row[:cut]] = saved.get(row[:cut], above - cut) + cut - above
     assert all(tokens >= min_saved for tokens in saved.values())
+
+
+def test_what_rows_share_counts_once():
+    head = tuple(range(100))
+    prompts = with_cuts([Prompt(0, "a", (*head, 1, 1)), Prompt(1, "b", (7,)), Prompt(2, "c", (*head, 2))])
+    assert [(prompt.row_id, prompt.cuts, prompt.alone) for prompt in prompts] == [
+        (0, (100,), 2),
+        (2, (100,), 1),
+        (1, (), 1),
+    ]
+    assert distinct_tokens(prompts) == 100 + 2 + 1 + 1
