@@ -120,11 +120,13 @@ def _model(settings: Settings) -> str:
 
 def _device(settings: Settings) -> str:
     # torch takes two seconds that only this command has to spend.
-    from pipeline.inference.device import choose_device
-    from pipeline.inference.kernels import choose_kernel
+    from pipeline.inference.device import choose_device, choose_dtype
+    from pipeline.inference.kernels.selection import choose_kernel
 
     device = choose_device(settings.device)
-    return f"{device}, attention by {choose_kernel(device)[0]}"
+    dtype = choose_dtype("auto", device)
+    kernel, why, _ = choose_kernel(device, dtype)
+    return f"{device}, {str(dtype).removeprefix('torch.')}, attention by {kernel} ({why})"
 
 
 def _gib(n_bytes: int) -> str:

@@ -25,10 +25,22 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option("--choices", metavar="A,B,...", help="Pick the likeliest of these labels instead of writing text.")
 @click.option("--max-tokens", type=int, help="Tokens an answer may have.  [default: 256]")
 @click.option("--stop", multiple=True, help="Text before which an answer ends; may be given several times.")
+@click.option("--temperature", type=float, help="0 takes the likeliest token; above, tokens are drawn.  [default: 0]")
+@click.option("--top-k", type=int, metavar="N", help="Draw among the N likeliest tokens.")
+@click.option("--top-p", type=float, metavar="P", help="Draw among the fewest tokens that have probability P together.")
+@click.option("--min-p", type=float, metavar="P", help="Draw among tokens at least P times as likely as the likeliest.")
+@click.option("--repetition-penalty", type=float, help="Over 1: less of what prompt or answer hold.  [default: 1]")
+@click.option("--presence-penalty", type=float, help="-2 to 2; over 0: less of what the answer holds.  [default: 0]")
+@click.option("--seed", type=int, help="Other numbers to draw by; the same give the same answers.  [default: 0]")
 @click.option("--key", metavar="COLUMN", help="Your id for a row: unique, never null.  [default: the row's number]")
 @click.option("--name", help="Name of the job.  [default: one with today's date]")
 @click.option("--limit", type=int, metavar="N", help="Only the first N rows.")
 @click.option("--output", metavar="FILE", help="Also write the results there: .parquet, .csv or .jsonl.")
+@click.option(
+    "--dtype",
+    metavar="TYPE",
+    help="float32, bfloat16, float16, or auto: bfloat16 on a GPU and float32 on a CPU.  [default: auto]",
+)
 @click.option("--trust-remote-code", is_flag=True, default=None, help="Run Python code that comes with the model.")
 @click.option(
     "--dry-run",

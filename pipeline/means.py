@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
 from pipeline.errors import RowError
@@ -13,7 +13,7 @@ from pipeline.prompts.limits import check_length
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Choose, Completion, Generate, Prompt, Row, Status, Task
+from pipeline.rows import Choose, Completion, Generate, Prompt, Row, Sampling, Status, Task
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 
@@ -33,7 +33,8 @@ def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Mea
     trust = spec.trust_remote_code
     vocabulary = Vocabulary(save_tokenizer(checkpoint, settings.home, trust_remote_code=trust))
     make_task(spec, make_encoder(spec, template, vocabulary, time.time(), sample=()))
-    return Means(template, vocabulary, load_model(checkpoint, settings.device, trust_remote_code=trust))
+    model = load_model(checkpoint, settings.device, spec.dtype, trust_remote_code=trust)
+    return Means(template, vocabulary, model)
 
 
 def make_encoder(
@@ -47,8 +48,12 @@ def make_encoder(
 def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
     """Raises SpecError where two choices are the same tokens."""
     if spec.choices is None:
-        return Generate(spec.max_tokens, spec.stop)
+        return Generate(spec.max_tokens, spec.stop, _sampling(spec))
     return Choose(spec.choices, tuple(encoder.continuations(spec.choices)))
+
+
+def _sampling(spec: JobSpec) -> Sampling:
+    return Sampling(**{field.name: getattr(spec, field.name) for field in fields(Sampling)})
 
 
 def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, model: LanguageModel) -> Prompt | Completion:

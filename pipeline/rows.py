@@ -87,11 +87,25 @@ class BatchTiming:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampling:
+    """How each next token is picked. As it stands: greedily, always the likeliest."""
+
+    temperature: float = 0.0  #: 0 picks the likeliest token; 1 draws by the model's own probabilities
+    top_k: int | None = None  #: draw among so many likeliest tokens
+    top_p: float | None = None  #: draw among the fewest tokens that together are so likely
+    min_p: float | None = None  #: draw among tokens that are so likely, as a share of the likeliest one
+    repetition_penalty: float = 1.0  #: over 1 makes tokens of the prompt and of the answer less likely
+    presence_penalty: float = 0.0  #: over 0 makes tokens of the answer less likely
+    seed: int = 0  #: of the job; each row draws by numbers of its own, made from this and its row_id
+
+
+@dataclass(frozen=True, slots=True)
 class Generate:
-    """Write on after the prompt, greedily, until a stop token, a stop string or the limit."""
+    """Write on after the prompt until a stop token, a stop string or the limit."""
 
     max_tokens: int
     stop: tuple[str, ...] = ()
+    sampling: Sampling = Sampling()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What a person asks for: one validated JobSpec, from flags, from a job file, or from both."""
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
@@ -9,6 +10,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from pipeline.errors import SpecError, nearest
+from pipeline.rows import Sampling
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 
@@ -35,6 +37,13 @@ OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
     ".parquet": "parquet",
 }
 
+#: Fields that say how tokens are picked; they have no meaning where none are.
+_SAMPLING = tuple(field.name for field in dataclasses.fields(Sampling))
+#: Of these, the ones that have a meaning only where tokens are drawn at random.
+_DRAWING = ("top_k", "top_p", "min_p", "seed")
+#: Below, logits divided by it leave the range of numbers, and there is nothing left to draw.
+_LEAST_TEMPERATURE = 0.01
+
 
 class JobSpec(BaseModel):
     """One job. Field names are the flags' names, and the job file's."""
@@ -50,10 +59,18 @@ class JobSpec(BaseModel):
     choices: Labels | None = None
     max_tokens: int = Field(default=256, ge=1)
     stop: Several = ()
+    temperature: float = Field(default=0.0, ge=0, le=100)
+    top_k: int | None = Field(default=None, ge=1)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    repetition_penalty: float = Field(default=1.0, ge=0.01, le=100)
+    presence_penalty: float = Field(default=0.0, ge=-2, le=2)
+    seed: int = 0
     key: NonEmpty | None = None
     limit: int | None = Field(default=None, ge=1)
     output: Path | None = None
     trust_remote_code: bool = False
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "JobSpec":
@@ -70,6 +87,21 @@ class JobSpec(BaseModel):
         if self.output is not None and self.output.suffix.lower() not in OUTPUT_FORMATS:
             raise ValueError(f"--output {self.output.name} must end in one of {', '.join(OUTPUT_FORMATS)}")
         return self
+
+    @model_validator(mode="after")
+    def _sampling_makes_sense(self) -> "JobSpec":
+        if self.choices is not None and (flags := self._given(_SAMPLING)):
+            raise ValueError(f"{flags[0]} has no meaning with --choices: nothing is generated; leave it out")
+        if self.temperature == 0 and (flags := self._given(_DRAWING)):
+            raise ValueError(f"{flags[0]} needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken")
+        if 0 < self.temperature < _LEAST_TEMPERATURE:
+            raise ValueError(f"--temperature is 0, which takes the likeliest token, or {_LEAST_TEMPERATURE} and more")
+        return self
+
+    def _given(self, names: tuple[str, ...]) -> list[str]:
+        """As flags, those of the fields that are not what they are by themselves."""
+        defaults = JobSpec.model_fields
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) != defaults[name].default]
 
     def fingerprint(self, model_digest: str, input_digest: str) -> str:
         """sha256 over all that changes a result: the fields, the model's content and the input's."""

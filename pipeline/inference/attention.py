@@ -17,7 +17,8 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
-from pipeline.inference.kernels import Kernel, Part, merge, with_sink
+from pipeline.inference.kernels.kernel import Kernel, Part
+from pipeline.inference.kernels.merge import merge, with_sink
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.masks import window_mask
 from pipeline.inference.padding import Padding

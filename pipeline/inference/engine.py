@@ -11,6 +11,7 @@ from pipeline.inference.generation import Answer, generate
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.planting import plant
 from pipeline.inference.prefix_store import Path, PrefixStore
+from pipeline.inference.sampling import Picker
 from pipeline.inference.stem import Stem
 from pipeline.inference.stopping import Decoder, StopRule
 from pipeline.rows import Batch, BatchTiming, Choose, Completion, Generate, Prompt, Status, Task
@@ -31,6 +32,10 @@ class _Row:
     @property
     def tokens(self) -> int:
         return self.shared + len(self.own_ids)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return self.paths[-1] + self.own_ids if self.paths else self.own_ids
 
 
 class Engine:
@@ -66,7 +71,8 @@ class Engine:
     def _generate(self, stem: Stem, rows: list[_Row], task: Generate, watch: Stopwatch) -> list[Completion]:
         rule = StopRule(self._model.stop_ids, task.stop, self._decode)
         limits = [min(task.max_tokens, self._model.context - row.tokens) for row in rows]
-        answers = generate(self._model, stem, [row.own_ids for row in rows], limits, rule, watch)
+        picker = Picker(task.sampling, [row.prompt.row_id for row in rows], [row.token_ids for row in rows])
+        answers = generate(self._model, stem, [row.own_ids for row in rows], limits, rule, picker, watch)
         with watch.stage("detokenize"):
             return [_written(row, answer, rule) for row, answer in zip(rows, answers, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Greedy generation for the rows of a batch: packed prefill, then one token a step for all rows still running."""
+"""Answers for the rows of a batch, a token at a time: packed prefill, then one step for all rows still running."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from pipeline.inference.forward import Ids, chunks, forward, prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.masks import length_mask
 from pipeline.inference.model import LanguageModel
+from pipeline.inference.sampling import Picker
 from pipeline.inference.stem import Stem
 from pipeline.inference.stopping import StopRule
 from pipeline.timing import Stopwatch
@@ -38,12 +39,18 @@ class Answer:
 
 
 def generate(
-    model: LanguageModel, stem: Stem, prompts: Sequence[Ids], limits: Sequence[int], rule: StopRule, watch: Stopwatch
+    model: LanguageModel,
+    stem: Stem,
+    prompts: Sequence[Ids],
+    limits: Sequence[int],
+    rule: StopRule,
+    picker: Picker,
+    watch: Stopwatch,
 ) -> list[Answer]:
-    """Answers in the order of `prompts`; neighbours of like length waste least."""
+    """Answers in the order of `prompts`, which is the picker's too; neighbours of like length waste least."""
     answers = [Answer(place, *row) for place, row in enumerate(zip(prompts, limits, strict=True))]
     for part in _rounds(answers, _LANE_BYTES // model.shape.bytes_per_token()):
-        _run(model, stem, answers[part], rule, watch)
+        _run(model, stem, answers[part], rule, picker, watch)
     return answers
 
 
@@ -58,17 +65,19 @@ def _rounds(answers: Sequence[Answer], lane_tokens: int) -> Iterator[slice]:
     yield slice(start, len(answers))
 
 
-def _run(model: LanguageModel, stem: Stem, answers: list[Answer], rule: StopRule, watch: Stopwatch) -> None:
+def _run(
+    model: LanguageModel, stem: Stem, answers: list[Answer], rule: StopRule, picker: Picker, watch: Stopwatch
+) -> None:
     prompts = [answer.prompt for answer in answers]
     lanes = Lanes(model.shape, len(prompts), max(map(len, prompts)) + _ROOM)
     with watch.stage("prefill"):
         places = [answer.place for answer in answers]
         logits = [prefill(model, stem, places[part], prompts[part], lanes, part.start) for part in chunks(prompts)]
-        _extend(answers, torch.cat(logits), rule)
+        _extend(answers, torch.cat(logits), rule, picker)
     with watch.stage("decode"):
         running = _close_ranks(answers, lanes)
         while running:
-            _extend(running, _step(model, stem, running, lanes), rule)
+            _extend(running, _step(model, stem, running, lanes), rule, picker)
             running = _close_ranks(running, lanes)
 
 
@@ -88,10 +97,10 @@ def _step(model: LanguageModel, stem: Stem, running: list[Answer], lanes: Lanes)
     )
 
 
-def _extend(running: list[Answer], logits: Tensor, rule: StopRule) -> None:
-    best, token_ids = logits.max(-1)
-    for answer, finite, token in zip(running, best.isfinite().tolist(), token_ids.tolist(), strict=True):
-        if not finite:
+def _extend(running: list[Answer], logits: Tensor, rule: StopRule, picker: Picker) -> None:
+    picked = picker.pick([answer.place for answer in running], logits)
+    for answer, token in zip(running, picked, strict=True):
+        if token is None:
             answer.finish = "numeric"
             continue
         answer.token_ids.append(token)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from pipeline.errors import ModelError, TryAgain
 from pipeline.inference import attention
 from pipeline.inference.checkpoint import Checkpoint
-from pipeline.inference.device import choose_device
+from pipeline.inference.device import choose_device, choose_dtype
 from pipeline.inference.families import refuse_unsupported
 from pipeline.inference.model import LanguageModel, describe
 from pipeline.inference.proof import prove
@@ -38,17 +38,19 @@ def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: boo
     return directory
 
 
-def load_model(checkpoint: Checkpoint, device: str, *, trust_remote_code: bool = False) -> LanguageModel:
+def load_model(
+    checkpoint: Checkpoint, device: str, dtype: str = "auto", *, trust_remote_code: bool = False
+) -> LanguageModel:
     """Raises ModelError where the model cannot be loaded, or its answers would not be exactly its own."""
     options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
     target = choose_device(device)
-    dtype = torch.float32 if target.type == "cpu" else torch.bfloat16
+    precision = choose_dtype(dtype, target)
     try:
         with _silence():
             config = AutoConfig.from_pretrained(checkpoint.source, **options)
             refuse_unsupported(config)
             network = AutoModelForCausalLM.from_pretrained(
-                checkpoint.source, config=config, dtype=dtype, attn_implementation=attention.NAME, **options
+                checkpoint.source, config=config, dtype=precision, attn_implementation=attention.NAME, **options
             )
     except ModelError:
         raise
@@ -94,5 +96,10 @@ def _first_line(error: Exception) -> str:
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     """Keeps loading bars and advice to programmers off a person's terminal; errors still come as exceptions."""
-    with warnings.catch_warnings(action="ignore"), contextlib.redirect_stderr(io.StringIO()):
-        yield
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings(action="ignore"), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.set_verbosity(verbosity)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.attention import Packed
-from pipeline.inference.kernels import Kernel, choose_kernel
+from pipeline.inference.kernels.kernel import Kernel
+from pipeline.inference.kernels.selection import choose_kernel
 from pipeline.inference.lanes import LaneShape
 
 
@@ -44,7 +45,7 @@ def describe(network: Any) -> LanguageModel:
     """The facts, read off a transformers model and its configuration."""
     config, embedding = network.config, network.get_input_embeddings().weight
     heads = config.num_attention_heads
-    name, kernel = choose_kernel(embedding.device)
+    name, _, kernel = choose_kernel(embedding.device, embedding.dtype)
     return LanguageModel(
         network=network,
         shape=LaneShape(

@@ -1,4 +1,5 @@
 import json
+import re
 import sqlite3
 
 import pytest
@@ -17,7 +18,7 @@ def test_a_healthy_machine(run, home):
     assert lines["database"].startswith(f"{home / 'pipeline.db'}, version ")
     assert "sqlalchemy 2." in lines["packages"]
     assert lines["model"].startswith("smollm2-135m in ")
-    assert ", attention by " in lines["device"]
+    assert re.fullmatch(r"(cpu, float32|cuda:0, bfloat16), attention by .+ \(.+\)", lines["device"])
 
 
 def test_json(run):

@@ -17,11 +17,21 @@ OTHERS = {
     "choices": ["good", "bad"],
     "max_tokens": 7,
     "stop": ["."],
+    "temperature": 0.7,
+    "top_k": 40,
+    "top_p": 0.9,
+    "min_p": 0.05,
+    "repetition_penalty": 1.1,
+    "presence_penalty": 0.5,
+    "seed": 1,
     "key": "id",
     "limit": 3,
     "output": "/data/out.csv",
     "trust_remote_code": True,
+    "dtype": "bfloat16",
 }
+#: Fields that need another one beside them.
+NEEDS = {field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed")}
 
 
 def test_lists_may_be_written_as_one_text():
@@ -33,6 +43,19 @@ def test_lists_may_be_written_as_one_text():
 def test_a_spec_survives_the_ledger():
     spec = build_spec(FIELDS | {"choices": "good,bad", "output": "a.csv", "key": "id"})
     assert JobSpec.model_validate_json(spec.model_dump_json()) == spec
+    drawn = build_spec(FIELDS | {"temperature": 0.7, "top_p": 0.9, "repetition_penalty": 1.1})
+    assert JobSpec.model_validate_json(drawn.model_dump_json()) == drawn
+
+
+def test_penalties_need_no_temperature():
+    spec = build_spec(FIELDS | {"repetition_penalty": 1.2, "presence_penalty": -0.5, "temperature": 0, "seed": 0})
+    assert (spec.repetition_penalty, spec.presence_penalty, spec.temperature) == (1.2, -0.5, 0)
+
+
+def test_what_is_so_by_itself_may_be_said():
+    said = {"temperature": 0, "repetition_penalty": 1, "presence_penalty": 0, "seed": 0}
+    for base in (FIELDS, FIELDS | {"choices": "good,bad"}):
+        assert build_spec(base | said).fingerprint("m", "i") == build_spec(base).fingerprint("m", "i")
 
 
 def test_others_is_complete():
@@ -41,7 +64,8 @@ def test_others_is_complete():
 
 @pytest.mark.parametrize("field", sorted(OTHERS))
 def test_a_fingerprint_tells_all_that_changes_a_result_and_nothing_else(field):
-    one, other = build_spec(FIELDS), build_spec(FIELDS | {field: OTHERS[field]})
+    base = FIELDS | NEEDS.get(field, {})
+    one, other = build_spec(base), build_spec(base | {field: OTHERS[field]})
     assert (one.fingerprint("m", "i") == other.fingerprint("m", "i")) == (field in HARMLESS)
     assert [line.partition(":")[0] for line in one.differences(other)] == ([] if field in HARMLESS else [field])
 
@@ -64,10 +88,37 @@ def test_long_differences_are_shortened():
         ({"chioces": "a,b"}, 'There is no field "chioces" in a job. Did you mean "choices"?'),
         ({"zzz": 1}, 'There is no field "zzz" in a job.'),
         ({"model": None}, "model: Input should be a valid string."),
+        ({"dtype": "int4"}, "dtype: Input should be 'auto', 'float32', 'bfloat16' or 'float16'."),
         ({"name": ""}, "name: String should have at least 1 character."),
         ({"choices": "good"}, "--choices needs two labels or more, such as positive,negative."),
         ({"choices": ["a", "a"]}, "--choices names a label twice."),
         ({"choices": "a,b", "stop": "x"}, "--stop has no meaning with --choices: nothing is generated."),
+        (
+            {"choices": "a,b", "temperature": 1},
+            "--temperature has no meaning with --choices: nothing is generated; leave it out.",
+        ),
+        ({"choices": "a,b", "seed": 3}, "--seed has no meaning with --choices: nothing is generated; leave it out."),
+        (
+            {"choices": "a,b", "repetition_penalty": 2},
+            "--repetition-penalty has no meaning with --choices: nothing is generated; leave it out.",
+        ),
+        (
+            {"top_k": 5, "seed": 1},
+            "--top-k needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken.",
+        ),
+        ({"top_p": 1}, "--top-p needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken."),
+        ({"min_p": 0}, "--min-p needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken."),
+        ({"seed": -1}, "--seed needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken."),
+        ({"temperature": 0.001}, "--temperature is 0, which takes the likeliest token, or 0.01 and more."),
+        ({"temperature": -1}, "temperature: Input should be greater than or equal to 0."),
+        ({"temperature": float("inf")}, "temperature: Input should be less than or equal to 100."),
+        ({"temperature": float("nan")}, "temperature: Input should be less than or equal to 100."),
+        ({"temperature": 1, "top_k": 0}, "top_k: Input should be greater than or equal to 1."),
+        ({"temperature": 1, "top_p": 0}, "top_p: Input should be greater than 0."),
+        ({"temperature": 1, "top_p": 1.1}, "top_p: Input should be less than or equal to 1."),
+        ({"temperature": 1, "min_p": -0.1}, "min_p: Input should be greater than or equal to 0."),
+        ({"repetition_penalty": 0}, "repetition_penalty: Input should be greater than or equal to 0.01."),
+        ({"presence_penalty": 2.5}, "presence_penalty: Input should be less than or equal to 2."),
         ({"raw": True, "system": ""}, "--system needs a chat template; with --raw, write it into the prompt."),
         ({"output": "x.txt"}, "--output x.txt must end in one of .csv, .jsonl, .ndjson, .parquet."),
     ],

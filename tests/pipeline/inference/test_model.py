@@ -36,6 +36,16 @@ def test_a_directory_is_loaded_with_the_facts_that_batches_need(tiny_model):
     assert model.kernel_name == "torch flash attention for CPU"
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_had_where_it_is_asked_for(tiny_model, dtype):
+    model = load_model(resolve_checkpoint(str(tiny_model)), "cpu", dtype)
+    assert model.shape.dtype is next(model.network.parameters()).dtype is getattr(torch, dtype)
+    engine = Engine(model, PrefixStore(1 << 20), lambda ids: " ".join(map(str, ids)))
+    prompts = tuple(Prompt(row, str(row), tuple(range(10, 20 + 9 * row))) for row in range(3))
+    answers = engine.answer(Batch("job", 0, 1, 1, (40, 41, 42), prompts), Generate(4))[0]
+    assert [len(answer.output.split()) for answer in answers] == [4, 4, 4]
+
+
 def test_the_tokenizer_is_saved_once_for_each_model(tiny_model, tmp_path):
     checkpoint = resolve_checkpoint(str(tiny_model))
     directory = save_tokenizer(checkpoint, tmp_path)

@@ -1,0 +1,28 @@
+"""What every attention back end is: a function that returns its log-sum-exp too, so that parts can be merged."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+#: An attention output [rows, heads, queries, dim] and its log-sum-exp [rows, heads, queries], which is fp32.
+Part = tuple[Tensor, Tensor]
+
+
+class Kernel(Protocol):
+    """q [rows, heads, queries, dim] and k, v [rows, kv_heads, keys, dim], with heads a multiple of kv_heads.
+
+    `causal` needs as many queries as keys; `mask` [rows, 1, 1 or queries, keys], 0 or -inf, is added to the scores. A
+    query that sees no key has the output 0 and the log-sum-exp -inf. What a back end cannot serve, the reference does.
+    """
+
+    def __call__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        scale: float,
+        causal: bool = False,
+        mask: Tensor | None = None,
+        softcap: float | None = None,
+    ) -> Part: ...

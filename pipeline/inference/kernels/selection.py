@@ -1,0 +1,43 @@
+"""Which back end computes attention on this machine, and why; nothing else ever chooses."""
+
+from typing import NamedTuple
+
+import torch
+
+from pipeline.inference.kernels.flash_cpu import flash_cpu
+from pipeline.inference.kernels.flash_cuda import flash_cuda
+from pipeline.inference.kernels.kernel import Kernel
+from pipeline.inference.kernels.reference import reference
+
+_HALF = (torch.bfloat16, torch.float16)
+#: Ampere, the oldest GPUs that flash attention runs on.
+_OLDEST_CAPABILITY = (8, 0)
+
+
+class Choice(NamedTuple):
+    """`why` follows `name` in one line of `doctor`."""
+
+    name: str
+    why: str
+    kernel: Kernel
+
+
+def choose_kernel(device: torch.device, dtype: torch.dtype) -> Choice:
+    """The fastest that this device and precision allow."""
+    if device.type == "cpu":
+        return Choice("torch flash attention for CPU", "the device is a CPU", flash_cpu)
+    if device.type != "cuda":
+        return _plain(f"no other runs on {device.type}")
+    if dtype not in _HALF:
+        return _plain("flash attention on CUDA needs bfloat16 or float16")
+    if torch.cuda.get_device_capability(device) < _OLDEST_CAPABILITY:
+        return _plain("flash attention needs a GPU of the Ampere generation or newer")
+    try:
+        from pipeline.inference.kernels.flash_attn import flash_attn
+    except ImportError as error:
+        return Choice("torch flash attention for CUDA", f"flash-attn cannot be imported: {error}", flash_cuda)
+    return Choice("flash-attn 2", "the package is installed", flash_attn)
+
+
+def _plain(why: str) -> Choice:
+    return Choice("plain reference", why, reference)

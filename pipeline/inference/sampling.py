@@ -1,0 +1,114 @@
+"""Inside stage 5: the next token of each row, picked from its logits: the likeliest one, or one drawn at random."""
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from transformers.generation.logits_process import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+)
+
+from pipeline.inference.penalties import Penalty, presence, repetition
+from pipeline.rows import Sampling
+
+#: A processor of transformers: token ids, which those used here do not look at, and scores -> scores.
+Warper = Callable[[Tensor | None, Tensor], Tensor]
+
+#: Tokens among which the likeliest ones of a row are looked for first.
+_CANDIDATES = 1024
+
+
+class Picker:
+    """Picks for the rows of one batch, and remembers what their next tokens depend on. A row is known by its place."""
+
+    def __init__(self, sampling: Sampling, row_ids: Sequence[int], histories: Sequence[Sequence[int]]) -> None:
+        """`histories` are all token ids of each row's prompt, what it shares with others included."""
+        self._penalties = _penalties(sampling, histories)
+        self._warpers = _warpers(sampling)
+        draws = sampling.temperature > 0
+        self._numbers = [row_numbers(sampling.seed, row_id) for row_id in row_ids] if draws else []
+
+    def pick(self, places: Sequence[int], logits: Tensor) -> list[int | None]:
+        """logits [rows, vocab] -> a token id for each row, None where its logits are not finite numbers."""
+        scores = logits
+        for penalty in self._penalties:
+            scores = penalty.lower(places, scores)
+        best, token_ids = scores.max(-1)
+        if self._numbers:
+            token_ids = draw(self._warp(scores), [self._numbers[place].random() for place in places])
+        finite = best.isfinite().tolist()
+        picked = [token if real else None for token, real in zip(token_ids.tolist(), finite, strict=True)]
+        self._remember(places, picked)
+        return picked
+
+    def _warp(self, scores: Tensor) -> Tensor:
+        for warper in self._warpers:
+            scores = warper(None, scores)
+        return scores
+
+    def _remember(self, places: Sequence[int], picked: Sequence[int | None]) -> None:
+        news = [(place, token) for place, token in zip(places, picked, strict=True) if token is not None]
+        for penalty in self._penalties:
+            penalty.add([place for place, _ in news], [token for _, token in news])
+
+
+def row_numbers(seed: int, row_id: int) -> random.Random:
+    """The same numbers on every machine, whoever answers the row, beside whatever rows, in whichever try."""
+    digest = hashlib.sha256(f"{seed}:{row_id}".encode()).digest()
+    return random.Random(int.from_bytes(digest, "big"))  # noqa: S311 - answers are no secrets
+
+
+def draw(scores: Tensor, numbers: Sequence[float]) -> Tensor:
+    """Token ids [rows] by inverse transform sampling; scores [rows, vocab], numbers in [0, 1), one a row.
+
+    Tokens are summed up in the order of the vocabulary, in which scores that change in their last digit, as they may
+    with the batch, move no token far; and in double precision, so that the last of them still count.
+    """
+    cumulative = scores.softmax(-1).cumsum(-1, dtype=torch.double)
+    total = cumulative[:, -1:]
+    # 1 - number is above 0 and at most 1, so that the sum is crossed at a token that has a probability.
+    crossing = (1 - torch.tensor(numbers, dtype=torch.double, device=scores.device)[:, None]) * total
+    return torch.searchsorted(cumulative, crossing).squeeze(-1)
+
+
+def keep_top_p(scores: Tensor, top_p: float, candidates: int = _CANDIDATES) -> Tensor:
+    """As transformers' TopPLogitsWarper, but that equals of the least token kept are kept too.
+
+    That one sorts the whole vocabulary, which takes a CPU several times as long.
+    """
+    shares, vocab_size = scores.softmax(-1), scores.shape[-1]
+    likeliest = shares.topk(min(candidates, vocab_size)).values
+    before = likeliest.cumsum(-1) - likeliest
+    if candidates < vocab_size and (before[:, -1] < top_p).any():
+        return keep_top_p(scores, top_p, vocab_size)
+    kept = (before < top_p).sum(-1, keepdim=True)
+    least = likeliest.gather(-1, (kept - 1).clamp(min=0))
+    return scores.masked_fill(shares < least, -torch.inf)
+
+
+def _penalties(sampling: Sampling, histories: Sequence[Sequence[int]]) -> list[Penalty]:
+    penalties = []
+    if sampling.repetition_penalty != 1:
+        penalties.append(Penalty(repetition(sampling.repetition_penalty), histories))
+    if sampling.presence_penalty != 0:
+        penalties.append(Penalty(presence(sampling.presence_penalty), [()] * len(histories)))
+    return penalties
+
+
+def _warpers(sampling: Sampling) -> list[Warper]:
+    """In the order in which transformers' `generate` applies them."""
+    warpers: list[Warper] = []
+    if sampling.temperature > 0:
+        warpers.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_k is not None:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p is not None and sampling.top_p < 1:
+        top_p = sampling.top_p
+        warpers.append(lambda _, scores: keep_top_p(scores, top_p))
+    if sampling.min_p is not None:
+        warpers.append(MinPLogitsWarper(sampling.min_p))
+    return warpers
