@@ -18,6 +18,8 @@ Ids = tuple[int, ...]
 #: Prompt tokens that a node must save, the rows below it taken together. A node costs a turn in each attention layer of
 #: each forward, about as much as so many tokens; benchmarks/tree.py measures it.
 MIN_SAVED = 64
+#: Tokens that a node must have of its own: each row below pays for every node above it, however short that is.
+MIN_LENGTH = 16
 
 
 def with_cuts(prompts: Sequence[Prompt]) -> list[Prompt]:
@@ -38,7 +40,7 @@ def depth_first(rows: Sequence[Ids]) -> list[int]:
     return sorted(range(len(rows)), key=rows.__getitem__)
 
 
-def find_cuts(rows: Sequence[Ids], min_saved: int = MIN_SAVED) -> list[tuple[int, ...]]:
+def find_cuts(rows: Sequence[Ids], min_saved: int = MIN_SAVED, min_length: int = MIN_LENGTH) -> list[tuple[int, ...]]:
     """For each row, in the order given, the ascending lengths at which a prefix that it shares ends.
 
     Two rows agree up to every cut that both have. At least one token is left behind a row's last cut.
@@ -46,13 +48,13 @@ def find_cuts(rows: Sequence[Ids], min_saved: int = MIN_SAVED) -> list[tuple[int
     order = depth_first(rows)
     shared = [0, *(_shared(rows[one], rows[other]) for one, other in pairwise(order))]
     cuts: list[tuple[int, ...]] = [()] * len(rows)
-    for start, end, length in _nodes(shared, min_saved):
+    for start, end, length in _nodes(shared, min_saved, min_length):
         for place in order[start:end]:
             cuts[place] += (length,)
     return cuts
 
 
-def _nodes(shared: Sequence[int], min_saved: int) -> Iterator[tuple[int, int, int]]:
+def _nodes(shared: Sequence[int], min_saved: int, min_length: int) -> Iterator[tuple[int, int, int]]:
     """(start, end, length): rows start to end of the order share so many tokens. Parents come before children.
 
     shared[i] counts the tokens that row i has in common with the row before it.
@@ -63,7 +65,7 @@ def _nodes(shared: Sequence[int], min_saved: int) -> Iterator[tuple[int, int, in
         if end - start < 2:
             continue
         length = min(shared[start + 1 : end])
-        if (length - above) * (end - start - 1) >= min_saved:
+        if length - above >= min_length and (length - above) * (end - start - 1) >= min_saved:
             yield start, end, length
             above = length
         edges = [start, *(place for place in range(start + 1, end) if shared[place] == length), end]

@@ -28,7 +28,7 @@ def tree(make_batch):
     heads = [first + chapter] * 2 + [first + other_chapter] * 2 + [first] * 2 + [second] * 2 + [third] * 2 + [()] * 2
     rows = [head + tail for head, tail in zip(heads, own, strict=True)]
     order = [7, 0, 11, 4, 9, 2, 5, 10, 1, 8, 3, 6]
-    cuts = find_cuts(rows, min_saved=8)
+    cuts = find_cuts(rows, min_saved=8, min_length=1)
     assert {len(found) for found in cuts} == {0, 1, 2}
     prompts = tuple(Prompt(place, f"k{place}", rows[place], cuts[place]) for place in order)
     return replace(make_batch([1], prefix=10), prompts=prompts)
