@@ -31,7 +31,7 @@ def cancel(job: str) -> None:
 
     Ledger(database).cancel(found.id, keys_of)
     figures = progress(database, found.id)
-    recorded = figures.ok + figures.truncated + figures.error
+    recorded = figures.recorded
     stay = "has its result and keeps it" if recorded == 1 else "have their results and keep them"
     click.echo(
         f"{found.name} is cancelled: {counted(recorded, 'row')} {stay}, {counted(figures.cancelled, 'row')} "

@@ -55,19 +55,19 @@ def _report(spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal
     if found.neutralised:
         hold = "holds" if found.neutralised == 1 else "hold"
         yield f"{counted(found.neutralised, 'row')} {hold} special tokens of the model, which stay plain text."
-    yield from _estimate(spec, found, len(sample), n_rows)
+    yield from _estimate(spec, means, found, len(sample), n_rows)
     yield "Nothing was recorded. Leave out --dry-run to run it."
 
 
-def _estimate(spec: JobSpec, found: Rehearsal, n_sample: int, n_rows: int | None) -> Iterator[str]:
+def _estimate(spec: JobSpec, means: Means, found: Rehearsal, n_sample: int, n_rows: int | None) -> Iterator[str]:
     rows = n_sample if n_rows is None else n_rows
     computed = found.own_tokens + len(found.prefix)
     share = 1 - computed / found.prompt_tokens
     of = "the input" if n_rows is not None else f"the first {counted(rows, 'row')} (there are more)"
     yield f"Estimate for {of}: {counted(rows, 'row')}, {computed:,} prompt tokens to compute,"
-    longest = 0 if spec.choices else spec.max_tokens
+    longest = 0 if spec.choices else min(spec.max_tokens, means.model.context)
     least, most = found.seconds(rows, 0), found.seconds(rows, longest)
-    until = f" to {duration(most)}, by the length of the answers (up to {spec.max_tokens} tokens)" if longest else ""
+    until = f" to {duration(most)}, by the length of the answers (up to {longest} tokens)" if longest else ""
     yield f"{share:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
 
 

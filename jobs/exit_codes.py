@@ -7,4 +7,4 @@ NOT_FOUND = 3  #: no such job
 REFUSED = 4  #: done as asked, this would lose or mix up results
 ALL_ROWS_FAILED = 5  #: the job ended, and not one of its rows was answered
 TRY_AGAIN = 75  #: nothing is wrong with the job; the same command works later (sysexits' EX_TEMPFAIL)
-STOPPED = 130  #: Ctrl-C; what was recorded stays, and `pipeline resume` goes on
+STOPPED = 130  #: Ctrl-C, or cancelled meanwhile; what was recorded stays, and `pipeline resume` goes on

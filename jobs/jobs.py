@@ -25,8 +25,8 @@ _COLUMNS = (
 def jobs(as_json: bool) -> None:
     """List all jobs, the newest first: a table on a terminal, tab-separated lines in a pipe.
 
-    ROWS are those that are finished and all, or ? while the input is still being read. A job is `interrupted` where
-    nothing on this machine works on it; `pipeline resume` goes on with it.
+    ROWS are those with an answer or an error, and all, or ? while the input is still being read. A job is `interrupted`
+    where nothing on this machine works on it; `pipeline resume` goes on with it.
     """
     settings = Settings.from_environment()
     standings = all_standings(open_database(settings), settings)
@@ -45,7 +45,7 @@ def _cells(standing: Standing) -> list[str]:
     return [
         standing.job.name,
         standing.state,
-        f"{figures.finished}/{total}",
+        f"{figures.recorded}/{total}",
         str(figures.error),
         f"{submitted:%Y-%m-%d %H:%M}",
         standing.job.id[:8],

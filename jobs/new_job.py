@@ -7,7 +7,7 @@ from jobs.continued import go_on
 from jobs.run import carry_out
 from jobs.session import Session
 from pipeline.admission import require_same_job
-from pipeline.errors import InputError, NotFoundError, TryAgain
+from pipeline.errors import InputError, NotFoundError, RefusedError, TryAgain
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.ingest.inputs import Source
 from pipeline.settings import Settings
@@ -20,13 +20,16 @@ def submit_job(settings: Settings, spec: JobSpec, source: Source, as_json: bool)
     """The exit status."""
     checkpoint = resolve_checkpoint(spec.model)
     session = Session.open(settings)
-    known = _known(session, spec.name)
-    if known is not None:
-        require_same_job(known, spec, checkpoint.digest, source.digest())
-        session.notes.print(f"{known.name} is the same job as before.", soft_wrap=True)
-        return go_on(session, known, as_json=as_json, asked=spec)
+    if (known := _known(session, spec.name)) is not None:
+        return _again(session, known, spec, checkpoint, source, as_json)
     means = session.load(spec, checkpoint)
-    job = _create(session, spec, checkpoint, source)
+    try:
+        job = _create(session, spec, checkpoint, source)
+    except RefusedError:
+        # Another process may have submitted the same while the model was loading.
+        if (known := _known(session, spec.name)) is None:
+            raise
+        return _again(session, known, spec, checkpoint, source, as_json)
     try:
         session.cut(job, spec, source)
     except (InputError, TryAgain, KeyboardInterrupt) as error:
@@ -40,6 +43,14 @@ def submit_job(settings: Settings, spec: JobSpec, source: Source, as_json: bool)
             session.notes.print(told, soft_wrap=True)
         raise
     return carry_out(session, job, spec, means, as_json=as_json)
+
+
+def _again(
+    session: Session, known: JobRecord, spec: JobSpec, checkpoint: Checkpoint, source: Source, as_json: bool
+) -> int:
+    require_same_job(known, spec, checkpoint.digest, source.digest())
+    session.notes.print(f"{known.name} is the same job as before.", soft_wrap=True)
+    return go_on(session, known, as_json=as_json, asked=spec)
 
 
 def _known(session: Session, name: str | None) -> JobRecord | None:

@@ -43,11 +43,11 @@ class Meter:
 
     def words(self, now: Figures) -> str:
         seconds = max(self._clock() - self._started, 1e-9)
-        rows = (now.finished - self._start.finished) / seconds
+        rows = (now.recorded - self._start.recorded) / seconds
         tokens = (_tokens(now) - _tokens(self._start)) / seconds
         parts = [f"{rows:.1f} rows/s", f"{tokens:,.0f} tokens/s", f"{reuse(now):.0%} of prompt tokens reused"]
-        if rows and now.total is not None and now.finished < now.total:
-            parts.append(f"{duration((now.total - now.finished) / rows)} left")
+        if rows and now.total is not None and now.recorded < now.total:
+            parts.append(f"{duration((now.total - now.recorded) / rows)} left")
         return ", ".join(parts)
 
 
@@ -65,11 +65,11 @@ def _bar(console: Console, read: Callable[[], Figures], meter: Meter) -> Iterato
     columns = (SpinnerColumn(), BarColumn(24), TextColumn("{task.completed}/{task.total} rows, {task.description}"))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         now = read()
-        task = bar.add_task("starting", total=now.total, completed=now.finished)
+        task = bar.add_task("starting", total=now.total, completed=now.recorded)
 
         def update() -> None:
             now = read()
-            bar.update(task, completed=now.finished, total=now.total, description=meter.words(now))
+            bar.update(task, completed=now.recorded, total=now.total, description=meter.words(now))
 
         yield update
 
@@ -80,8 +80,8 @@ def _lines(console: Console, read: Callable[[], Figures], meter: Meter) -> Itera
     def update() -> None:
         nonlocal last
         now = read()
-        if time.monotonic() - last >= _LINE_EVERY_S or now.finished == now.total:
+        if time.monotonic() - last >= _LINE_EVERY_S or now.recorded == now.total:
             last = time.monotonic()
-            console.print(f"{now.finished}/{now.total} rows, {meter.words(now)}", soft_wrap=True)
+            console.print(f"{now.recorded}/{now.total} rows, {meter.words(now)}", soft_wrap=True)
 
     yield update

@@ -8,8 +8,10 @@ import click
 from jobs.answers import print_answers
 from jobs.tables import counted
 from pipeline.errors import SpecError
+from pipeline.ingest.inputs import is_input
 from pipeline.rows import Status
 from pipeline.settings import Settings
+from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
 from pipeline.store.export import Format, export
 from pipeline.store.queries import find_job, progress
@@ -56,6 +58,8 @@ def results(job: str, wanted: str | None, output: Path | None, status: str | Non
     file_format = _choose_format(wanted, output, on_terminal=sys.stdout.isatty())
     database = open_database(Settings.from_environment())
     found = find_job(database, job)
+    if output is not None and is_input(JobSpec.model_validate_json(found.spec_json).inputs, output):
+        raise SpecError(f"{output} is an input of {found.name}, which would be lost. Give another file.")
     only = None if status is None else Status(status)
     if file_format is None:
         _show(database, found, only, limit or _TABLE_ROWS)

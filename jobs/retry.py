@@ -23,5 +23,7 @@ def retry(job: str, as_json: bool) -> None:
     found = find_job(session.database, job)
     count = session.ledger.retry_errors(found.id, session.settings.batch_rows)
     session.notes.print(f"Error rows of {found.name} to be answered again: {count}", soft_wrap=True)
+    if count == 0:
+        return
     status = go_on(session, find_job(session.database, found.id), as_json=as_json)
     click.get_current_context().exit(status)

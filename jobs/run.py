@@ -57,10 +57,7 @@ def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outco
 
 def _stopped(session: Session, job: JobRecord, outcome: Outcome) -> int:
     figures = session.figures(job)
-    recorded = figures.ok + figures.truncated + figures.error
     what = "The job was cancelled: " if outcome is Outcome.CANCELLED else ""
-    session.notes.print(
-        f"{what}{recorded} of {figures.total} rows recorded; go on with: pipeline resume {shlex.quote(job.name)}",
-        soft_wrap=True,
-    )
+    recorded = f"{figures.recorded} of {figures.total} rows recorded"
+    session.notes.print(f"{what}{recorded}; go on with: pipeline resume {shlex.quote(job.name)}", soft_wrap=True)
     return exit_codes.STOPPED

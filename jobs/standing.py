@@ -30,7 +30,7 @@ class Standing:
     @property
     def recorded(self) -> int:
         """Rows that a run has ended, with an answer or with an error."""
-        return self.figures.ok + self.figures.truncated + self.figures.error
+        return self.figures.recorded
 
     @property
     def active_s(self) -> float | None:

@@ -7,7 +7,7 @@ import click
 
 from pipeline.errors import SpecError
 from pipeline.ingest.columns import require_columns
-from pipeline.ingest.inputs import resolve
+from pipeline.ingest.inputs import is_input, resolve
 from pipeline.prompts.template import Template
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec, build_spec, place, read_job_file
@@ -61,6 +61,8 @@ def submit(inputs: tuple[str, ...], job_file: Path | None, only_dry_run: bool, a
     spec = _spec(inputs, job_file, flags)
     _require_place(spec.output)
     settings = Settings.from_environment()
+    if spec.output is not None and is_input(spec.inputs, spec.output):
+        raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
     source = resolve(spec.inputs)
     template = Template.parse(spec.prompt)
     require_columns(source.columns(), [*template.columns, *([spec.key] if spec.key else [])])

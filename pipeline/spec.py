@@ -45,6 +45,10 @@ _DRAWING = ("top_k", "top_p", "min_p", "seed")
 _LEAST_TEMPERATURE = 0.01
 
 
+#: More would leave no room for anything else in the table of jobs.
+_LONGEST_NAME = 64
+
+
 class JobSpec(BaseModel):
     """One job. Field names are the flags' names, and the job file's."""
 
@@ -76,6 +80,8 @@ class JobSpec(BaseModel):
     def _fields_agree(self) -> "JobSpec":
         if self.name is not None and not self.name.isprintable():
             raise ValueError("--name holds a line break or another character that cannot be printed")
+        if self.name is not None and (self.name.startswith("-") or len(self.name) > _LONGEST_NAME):
+            raise ValueError(f"--name must not begin with - and have {_LONGEST_NAME} characters at most")
         if self.raw and self.system is not None:
             raise ValueError("--system needs a chat template; with --raw, write it into the prompt")
         if self.choices is not None and len(self.choices) < 2:

@@ -5,7 +5,7 @@ import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.errors import ModelError
+from pipeline.errors import ModelError, nearest
 
 SMALL_MODEL = "smollm2-135m"
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
@@ -64,7 +64,7 @@ def _directory(path: Path) -> Checkpoint:
 
 def _hub(reference: str) -> Checkpoint:
     from huggingface_hub import model_info, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
         cached = Path(snapshot_download(reference, local_files_only=True))
@@ -75,10 +75,10 @@ def _hub(reference: str) -> Checkpoint:
         pass
     try:
         revision = model_info(reference).sha
-    except (HfHubHTTPError, OSError) as error:
+    except Exception as error:  # the hub's client lets the errors of its HTTP library through
         raise ModelError(
             f"There is no file or directory {reference}, and no model of that name can be had from the hub: "
-            f"{type(error).__name__}. {SMALL_MODEL} always works without a network."
+            f"{type(error).__name__}. {SMALL_MODEL} always works without a network.{nearest(reference, [SMALL_MODEL])}"
         ) from error
     return Checkpoint(reference, None, revision, f"{reference}@{revision}")
 

@@ -60,6 +60,20 @@ def resolve(inputs: Sequence[str], stdin: Readable | None = None) -> Source:
     return Source(tuple(parts), common_schema([(part.name, form.schema(part)) for part, form in parts]))
 
 
+def is_input(inputs: Sequence[str], path: Path) -> bool:
+    """Whether the file is one of those that the inputs name, so that it must not be written over."""
+    if not path.exists():
+        return False
+    for name in inputs:
+        try:
+            found = _expanded(name) if name != "-" else []
+        except InputError:
+            continue
+        if any(path.samefile(part) for part in found):
+            return True
+    return False
+
+
 def _paths(inputs: Sequence[str]) -> list[Path]:
     paths: dict[Path, Path] = {}
     for name in inputs:

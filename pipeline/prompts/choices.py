@@ -18,6 +18,13 @@ def continuations(vocabulary: Vocabulary, tail: str, joiner: str, choices: Seque
                 f'The choices "{choices[earlier]}" and "{choices[place]}" are the same tokens to this model, so it '
                 "cannot choose between them. Name one of them otherwise."
             )
+    for place, found in enumerate(ids):
+        for other, longer in enumerate(ids):
+            if other != place and longer[: len(found)] == found:
+                raise SpecError(
+                    f'The choice "{choices[place]}" is the beginning of the choice "{choices[other]}", which then can '
+                    "never be the likelier one. Name one of them otherwise, such as with another first word."
+                )
     return ids
 
 

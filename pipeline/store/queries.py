@@ -10,7 +10,7 @@ from pipeline.rows import Completion, Status
 from pipeline.store.entries import NEWEST, job_record, shard_record
 from pipeline.store.records import BatchState, JobRecord, JobState, Progress, ShardRecord
 from pipeline.store.schema import batches, jobs, results, shards
-from pipeline.store.transactions import reading
+from pipeline.store.transactions import database_name, reading
 
 STAGES = ("encode", "prefix", "prefill", "decode", "detokenize", "record")
 TOKENS = ("computed_tokens", "reused_tokens", "output_tokens")
@@ -30,7 +30,7 @@ def find_job(engine: Engine, ref: str) -> JobRecord:
                 raise NotFoundError(f'Several jobs have an id that starts with "{ref}". Give more of it.')
         names = list(connection.scalars(select(jobs.c.name)))
     if not names:
-        raise NotFoundError("There are no jobs yet. Submit one first.")
+        raise NotFoundError(f"There are no jobs yet in {database_name(engine)}. Submit one first.")
     raise NotFoundError(f'There is no job "{ref}".{nearest(ref, names)}')
 
 

@@ -88,6 +88,11 @@ class Progress:
     finished_at: float | None = None  #: when the latest answered batch was closed
 
     @property
+    def recorded(self) -> int:
+        """Rows that a run has ended, with an answer or with an error."""
+        return self.ok + self.truncated + self.error
+
+    @property
     def finished(self) -> int:
         """Rows that have their one result."""
         return self.ok + self.truncated + self.error + self.cancelled

@@ -31,7 +31,7 @@ def test_a_line_for_each_job_the_newest_first(desk, run):
     )
     assert [line.split("\t") for line in lines] == [
         ["NAME", "STATE", "ROWS", "ERRORS", "SUBMITTED", "ID"],
-        ["gone", "cancelled", "6/6", "1", f"{datetime.fromtimestamp(gone.submitted_at):%Y-%m-%d %H:%M}", gone.id[:8]],
+        ["gone", "cancelled", "3/6", "1", f"{datetime.fromtimestamp(gone.submitted_at):%Y-%m-%d %H:%M}", gone.id[:8]],
         ["busy", "running", "5/6", "1", *busy],
         ["stopped", "interrupted", "3/6", "1", *stopped],
         ["half", "interrupted", "0/?", "0", *half],

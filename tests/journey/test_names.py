@@ -157,3 +157,46 @@ def test_retry_answers_the_error_rows_and_no_others(home, submit, table):
     assert after[1] != before[1]
     assert [result.error_type for result in home.results("night")] == [None, "null", None]
     assert home.faults("night") == []
+
+
+def test_an_input_is_never_written_over(home, submit, table, told):
+    path = table("both.parquet", text=["a", "b"])
+    before = path.read_bytes()
+    for inputs in (path, path.parent, path.parent / "*.parquet"):
+        assert "is an input of this job, which would be lost" in told(submit(inputs, "--output", path), 2)
+    assert submit(path).exit_code == 0
+    assert "is an input of night, which would be lost" in told(home.call("results", "night", "--output", path), 2)
+    assert path.read_bytes() == before
+
+
+def test_a_name_that_no_command_could_take_is_refused(submit, rows, told):
+    assert "--name must not begin with -" in told(submit(rows, "--name=-x"), 2)
+    assert "and have 64 characters at most" in told(submit(rows, "--name", "x" * 65), 2)
+
+
+def test_retry_without_errors_does_nothing(home, submit, rows):
+    assert submit(rows).exit_code == 0
+    times = recorded(home)
+    again = home.call("retry", "night")
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert "Error rows of night to be answered again: 0" in again.stderr
+    assert recorded(home) == times
+
+
+def test_the_same_job_submitted_while_this_one_loaded_is_gone_on_with(home, submit, rows, monkeypatch):
+    from jobs.session import Session
+
+    load = Session.load
+    nested = []
+
+    def slow(session, spec, checkpoint):
+        if not nested:
+            nested.append(True)
+            assert submit(rows).exit_code == 0
+        return load(session, spec, checkpoint)
+
+    monkeypatch.setattr(Session, "load", slow)
+    late = submit(rows)
+    assert late.exit_code == 0
+    assert "night is the same job as before." in late.stderr
+    assert len(recorded(home)) == 3

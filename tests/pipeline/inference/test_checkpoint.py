@@ -51,3 +51,12 @@ def test_a_name_that_the_hub_cannot_answer_for_is_said(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="no file or directory nobody/nothing, and no model of that name"):
         resolve_checkpoint("nobody/nothing")
+
+
+def test_a_hub_that_cannot_be_reached_is_a_sentence_and_the_small_model_is_named(monkeypatch):
+    def unreachable(*_, **__):
+        raise RuntimeError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.model_info", unreachable)
+    with pytest.raises(ModelError, match=r"can be had from the hub: RuntimeError.* Did you mean \"smollm2-135m\"\?"):
+        resolve_checkpoint("smollm2-135")

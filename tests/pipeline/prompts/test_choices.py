@@ -55,3 +55,13 @@ def test_choices_of_the_same_tokens_are_refused(make, encoder_for):
 def test_a_choice_without_tokens_is_refused(make, encoder_for):
     with pytest.raises(SpecError, match="no tokens"):
         encoder_for(make("wordpiece")[0], "{text}", raw=True).continuations(["good", "\u200b"])
+
+
+def test_a_choice_that_begins_another_is_refused(make, encoder_for):
+    """The longer one could never win: it is the shorter one's probability times something."""
+    vocabulary, _ = make("gpt2")
+    encoder = encoder_for(vocabulary, "Review: {text}\nSentiment:", raw=True)
+    with pytest.raises(
+        SpecError, match='The choice "no" is the beginning of the choice "no way", which then can never'
+    ):
+        encoder.continuations(["yes", "no way", "no"])

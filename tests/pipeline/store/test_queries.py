@@ -33,7 +33,7 @@ def test_a_name_goes_before_an_id(ledger, engine):
 
 def test_no_jobs_at_all(engine):
     for ref in ("last", "nightly", ""):
-        with pytest.raises(NotFoundError, match=r"There are no jobs yet\. Submit one first\."):
+        with pytest.raises(NotFoundError, match=r"There are no jobs yet in .*\.db\. Submit one first\."):
             find_job(engine, ref)
 
 
