@@ -15,8 +15,8 @@ from pipeline.rows import Prompt
 
 Ids = tuple[int, ...]
 
-#: Prompt tokens that a node must save, the rows below it taken together. A node costs a turn in each attention layer of
-#: each forward, about as much as so many tokens; benchmarks/tree.py measures it.
+#: Prompt tokens that a node must save, the rows below it taken together: a node costs a turn in each attention layer of
+#: each forward. An estimate; `benchmarks/tree.py --least` compares others.
 MIN_SAVED = 64
 #: Tokens that a node must have of its own: each row below pays for every node above it, however short that is.
 MIN_LENGTH = 16
