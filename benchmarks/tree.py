@@ -16,7 +16,7 @@ from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.inference.engine import Engine
 from pipeline.inference.loading import load_model
 from pipeline.inference.prefix_store import PrefixStore
-from pipeline.prefix_tree import MIN_SAVED, depth_first, find_cuts
+from pipeline.prefix_tree import MIN_SAVED, additions, depth_first, find_cuts
 from pipeline.rows import Batch, Generate, Prompt
 
 INSTRUCTION_TOKENS, DOCUMENT_TOKENS = 200, 300
@@ -73,8 +73,8 @@ def _run(engine: Engine, prefix: tuple[int, ...], rows: list[tuple[int, ...]], l
     started = time.perf_counter()
     cuts = find_cuts(rows, least) if least is not None else [()] * len(rows)
     prompts = [Prompt(place, str(place), row, found) for place, (row, found) in enumerate(zip(rows, cuts, strict=True))]
-    together = [place for place in depth_first(rows) if cuts[place]]
-    lengths = [(prompt.row_id, prompt.alone) for prompt in prompts]
+    together = additions([prompts[place] for place in depth_first(rows)])
+    lengths = [(prompt.row_id, len(prompt.own_ids)) for prompt in prompts]
     computed = 0
     for planned in plan(lengths, max_rows=128, max_tokens=8192, together=together):
         batch = Batch("bench", 0, 1, 1, prefix, tuple(prompts[row_id] for row_id in planned.row_ids))

@@ -13,30 +13,32 @@ class PlannedBatch:
 
 
 def plan(
-    lengths: Sequence[tuple[int, int]], *, max_rows: int, max_tokens: int, together: Sequence[int] = ()
+    lengths: Sequence[tuple[int, int]], *, max_rows: int, max_tokens: int, together: Sequence[tuple[int, int]] = ()
 ) -> list[PlannedBatch]:
     """Pack (row_id, own prompt tokens) pairs; every row lands in exactly one batch, whatever the order given.
 
-    The rows of `together` share more than the others do: they come first, in that order, and end where they end, so
-    that what they share is computed for neighbours. Of the others the longest come first: what does not fit in memory
-    shows at once, and no long batch keeps the last worker busy alone. A row over the token budget goes alone.
+    The rows of `together` share more than the others do: they come first, in that order, each with the tokens that it
+    adds behind the row before it, so that what they share counts once in a batch, and in every batch that needs it.
+    Of the others the longest come first: what does not fit in memory shows at once, and no long batch keeps the last
+    worker busy alone. A row over the token budget goes alone.
     """
     if max_rows < 1 or max_tokens < 1:
         raise ValueError("max_rows and max_tokens must be 1 or more")
     tokens = dict(lengths)
-    neighbours = [(row_id, tokens.pop(row_id)) for row_id in together]
-    longest_first = sorted(tokens.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [batch for pairs in (neighbours, longest_first) for batch in _pack(pairs, max_rows, max_tokens)]
+    neighbours = [(row_id, tokens.pop(row_id), added) for row_id, added in together]
+    longest_first = [(row_id, n, n) for row_id, n in sorted(tokens.items(), key=lambda pair: (-pair[1], pair[0]))]
+    return [batch for rows in (neighbours, longest_first) for batch in _pack(rows, max_rows, max_tokens)]
 
 
-def _pack(pairs: Sequence[tuple[int, int]], max_rows: int, max_tokens: int) -> Iterator[PlannedBatch]:
-    rows: list[int] = []
+def _pack(rows: Sequence[tuple[int, int, int]], max_rows: int, max_tokens: int) -> Iterator[PlannedBatch]:
+    """Each row with its tokens at the start of a batch, and those that it adds to one."""
+    packed: list[int] = []
     total = 0
-    for row_id, n_tokens in pairs:
-        if rows and (len(rows) == max_rows or total + n_tokens > max_tokens):
-            yield PlannedBatch(tuple(rows), total)
-            rows, total = [], 0
-        rows.append(row_id)
-        total += n_tokens
-    if rows:
-        yield PlannedBatch(tuple(rows), total)
+    for row_id, alone, added in rows:
+        if packed and (len(packed) == max_rows or total + added > max_tokens):
+            yield PlannedBatch(tuple(packed), total)
+            packed, total = [], 0
+        total += added if packed else alone
+        packed.append(row_id)
+    if packed:
+        yield PlannedBatch(tuple(packed), total)

@@ -13,7 +13,7 @@ from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import read_rows
 from pipeline.ingest.shards import cut
 from pipeline.means import Means, fit, make_encoder, make_task
-from pipeline.prefix_tree import with_cuts
+from pipeline.prefix_tree import additions, with_cuts
 from pipeline.rows import Batch, BatchTiming, Completion, Prompt, Row
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -62,10 +62,10 @@ class Journey:
         with watch.stage("encode"):
             prompts, failures = self._encode(self._read(shard))
             planned = plan(
-                [(prompt.row_id, prompt.alone) for prompt in prompts],
+                [(prompt.row_id, len(prompt.own_ids)) for prompt in prompts],
                 max_rows=self._settings.batch_rows,
                 max_tokens=self._settings.batch_tokens,
-                together=[prompt.row_id for prompt in prompts if prompt.cuts],
+                together=additions(prompts),
             )
         seconds = watch.seconds["encode"]
         numbers = self._ledger.record_encoding(self._job_id, shard.shard_no, planned, failures, seconds)

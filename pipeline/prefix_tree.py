@@ -29,6 +29,21 @@ def with_cuts(prompts: Sequence[Prompt]) -> list[Prompt]:
     return [replace(prompts[place], cuts=cuts[place]) for place in depth_first(rows)]
 
 
+def additions(prompts: Sequence[Prompt]) -> list[tuple[int, int]]:
+    """(row_id, tokens that are not shared with the row before) of those that have cuts; the prompts lie depth first."""
+    sharing = [prompt for prompt in prompts if prompt.cuts]
+    return [
+        (prompt.row_id, len(prompt.own_ids) - _common_cut(before, prompt))
+        for before, prompt in zip([None, *sharing], sharing, strict=False)
+    ]
+
+
+def _common_cut(before: Prompt | None, prompt: Prompt) -> int:
+    if before is None:
+        return 0
+    return max((cut for cut in prompt.cuts if before.own_ids[:cut] == prompt.own_ids[:cut]), default=0)
+
+
 def distinct_tokens(prompts: Sequence[Prompt]) -> int:
     """Own tokens of all prompts, those of a node that they share counted once."""
     edges = {prompt.own_ids[:cut]: cut - above for prompt in prompts for above, cut in pairwise((0, *prompt.cuts))}

@@ -63,7 +63,15 @@ def test_the_order_given_changes_nothing(pairs, order: random.Random):
 
 
 def test_rows_that_share_more_stay_neighbours_and_apart_from_the_others():
-    lengths = [(0, 5), (1, 9), (2, 1), (3, 2), (4, 7)]
-    planned = plan(lengths, max_rows=2, max_tokens=100, together=[3, 0, 2])
+    lengths = [(0, 25), (1, 9), (2, 21), (3, 22), (4, 7)]
+    planned = plan(lengths, max_rows=2, max_tokens=100, together=[(3, 22), (0, 5), (2, 1)])
     assert [batch.row_ids for batch in planned] == [(3, 0), (2,), (1, 4)]
-    assert [batch.n_tokens for batch in planned] == [7, 1, 16]
+    assert [batch.n_tokens for batch in planned] == [22 + 5, 21, 16]
+
+
+def test_what_rows_share_counts_in_every_batch_that_needs_it():
+    lengths = [(row_id, 1000) for row_id in range(6)]
+    adds = [1000, 10, 1000, 10, 1000, 10]  # three documents, two rows each
+    planned = plan(lengths, max_rows=100, max_tokens=1500, together=list(enumerate(adds)))
+    assert [batch.row_ids for batch in planned] == [(0, 1), (2, 3), (4, 5)]
+    assert [batch.n_tokens for batch in planned] == [1010] * 3

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.prefix_tree import depth_first, distinct_tokens, find_cuts, with_cuts
+from pipeline.prefix_tree import additions, depth_first, distinct_tokens, find_cuts, with_cuts
 from pipeline.rows import Prompt
 
 ROWS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), max_size=40)
@@ -67,3 +67,12 @@ def test_what_rows_share_counts_once():
         (1, (), 1),
     ]
     assert distinct_tokens(prompts) == 100 + 2 + 1 + 1
+
+
+def test_a_row_adds_what_the_row_before_it_has_not():
+    head, chapter = tuple(range(100)), tuple(range(50))
+    rows = [(*head, *chapter, 7), (*head, *chapter, 8, 8), (*head, 9), (5, 5)]
+    prompts = with_cuts([Prompt(place, str(place), row) for place, row in enumerate(rows)])
+    shared = {prompt.row_id: prompt.cuts for prompt in prompts}
+    assert shared == {0: (100,), 1: (100,), 2: (100,), 3: ()}
+    assert additions(prompts) == [(0, 151), (1, 52), (2, 1)]
