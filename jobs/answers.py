@@ -1,14 +1,15 @@
 """The table of `pipeline results`: from each row only what a person looks for, the prompt's columns and the answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jobs.tables import Column, print_table
 from pipeline.prompts.template import Template
 from pipeline.rows import Status
 from pipeline.spec import JobSpec
+from pipeline.store.columns import result_types
 from pipeline.store.database import Database
-from pipeline.store.export import CHOICE_COLUMNS, RESULT_TYPES, preview
+from pipeline.store.export import preview
 from pipeline.store.records import JobRecord
 
 #: Of the columns that the prompt uses; the terminal is only so wide.
@@ -18,18 +19,35 @@ _Cell = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
 
 def print_answers(database: Database, job: JobRecord, status: Status | None, limit: int) -> None:
+    """A line for each answer of the first `limit` rows."""
     spec = JobSpec.model_validate_json(job.spec_json)
-    rows = [_apart(row, spec) for row in preview(database, job, limit, status)]
+    rows = [_apart(row, list(result_types(job.spec_json))) for row in preview(database, job, limit, status)]
+    lines = [(values, answer) for values, result in rows for answer in _answers(result)]
     layout = _layout(spec, any_error=any(result["error"] for _, result in rows))
-    print_table(list(layout), [[cell(values, result) for cell in layout.values()] for values, result in rows])
+    print_table(list(layout), [[cell(values, answer) for cell in layout.values()] for values, answer in lines])
 
 
-def _apart(row: Mapping[str, Any], spec: JobSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+def rows_to_show(job: JobRecord, lines: int) -> int:
+    """How many rows have so many answers; one at least."""
+    return max(1, lines // JobSpec.model_validate_json(job.spec_json).n)
+
+
+def _apart(row: Mapping[str, Any], names: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The input's columns, and the result's under their own names, whatever a clash made of them in an export."""
-    names = [name for name in RESULT_TYPES if spec.choices is not None or name not in CHOICE_COLUMNS]
     (_, row_id), *items = row.items()
     values, result = items[: -len(names)], items[-len(names) :]
     return dict(values), {"row_id": row_id} | dict(zip(names, (value for _, value in result), strict=True))
+
+
+def _answers(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The row's one answer, or each of its samples with a status of its own."""
+    samples = result.get("samples")
+    if not samples:
+        yield result
+        return
+    for sample_no, sample in enumerate(samples):
+        status = Status.TRUNCATED if sample["finish_reason"] == "length" else Status.OK
+        yield result | {"sample": sample_no, "status": status, "output": sample["output"]}
 
 
 def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
@@ -40,6 +58,8 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
         layout[Column(spec.key)] = _of_input(spec.key)
     shown = [column for column in Template.parse(spec.prompt).columns if column != spec.key][:_INPUT_COLUMNS]
     layout |= {Column(column, "text"): _of_input(column) for column in shown}
+    if spec.n > 1:
+        layout[Column("SAMPLE", "number")] = lambda values, result: _text(result.get("sample"))
     layout[Column("STATUS")] = _of_result("status")
     if spec.choices is None:
         layout[Column("ANSWER", "text")] = _of_result("output")

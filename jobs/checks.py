@@ -120,13 +120,21 @@ def _model(settings: Settings) -> str:
 
 def _device(settings: Settings) -> str:
     # torch takes two seconds that only this command has to spend.
-    from pipeline.inference.device import choose_device, choose_dtype
+    from pipeline.inference.device import choose_device, usual_dtypes
     from pipeline.inference.kernels.selection import choose_kernel
 
     device = choose_device(settings.device)
-    dtype = choose_dtype("auto", device)
-    kernel, why, _ = choose_kernel(device, dtype)
-    return f"{device}, {str(dtype).removeprefix('torch.')}, attention by {kernel} ({why})"
+    dtypes = usual_dtypes(device)
+    kernel, why, *_ = choose_kernel(device, dtypes[0])
+    names = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    return f"{device}, {names}, attention by {kernel} ({why})"
+
+
+def _sharing(settings: Settings) -> str:
+    from pipeline.calibration import kept
+
+    found = [f"{known.model} on {known.device} ({known.measured})" for known in kept(settings.home)]
+    return f"measured: {'; '.join(found)}" if found else "estimated; measure with pipeline bench --calibrate --model M"
 
 
 def _gib(n_bytes: int) -> str:
@@ -142,4 +150,5 @@ _CHECKS: dict[str, Callable[[Settings], str]] = {
     "memory": _memory,
     "model": _model,
     "device": _device,
+    "sharing": _sharing,
 }

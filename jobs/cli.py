@@ -21,6 +21,8 @@ COMMANDS = {
     "resume": "Go on with a job that was stopped, killed or cancelled.",
     "cancel": "Stop a job; what is answered stays.",
     "retry": "Answer a job's error rows again.",
+    "profile": "Show where the time of a job goes.",
+    "bench": "Measure this machine's speed with a model.",
     "migrate": "Bring the database up to date.",
     "doctor": "Check this machine, and tell how to mend it.",
 }

@@ -10,12 +10,9 @@ from pipeline.store.queries import find_job
 from pipeline.store.records import JobRecord, JobState
 
 
-def go_on(session: Session, job: JobRecord, *, as_json: bool, asked: JobSpec | None = None) -> int:
-    """The exit status. Raises RefusedError where the model or the input is not what it was.
-
-    `asked` is the same job as it was submitted again, perhaps with another output.
-    """
-    spec = asked or JobSpec.model_validate_json(job.spec_json)
+def go_on(session: Session, job: JobRecord, *, as_json: bool) -> int:
+    """The exit status. Raises RefusedError where the model or the input is not what it was."""
+    spec = JobSpec.model_validate_json(job.spec_json)
     if job.state is JobState.DONE:
         return report(session, job, spec, as_json=as_json)
     checkpoint = _same_model(job, spec)
@@ -29,10 +26,11 @@ def go_on(session: Session, job: JobRecord, *, as_json: bool, asked: JobSpec | N
 
 
 def _same_model(job: JobRecord, spec: JobSpec) -> Checkpoint:
-    checkpoint = resolve_checkpoint(spec.model)
+    checkpoint = resolve_checkpoint(spec.model, spec.adapter)
     if checkpoint.digest != job.model_digest:
         raise RefusedError(
-            f"The model {spec.model} is not the one that {job.name} began with: its files have changed. "
+            f"The model {spec.model} is not the one that {job.name} began with: "
+            f"its files{' or those of its adapter' if spec.adapter else ''} have changed. "
             "Put the old files back, or submit a new job under another name."
         )
     return checkpoint

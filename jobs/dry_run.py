@@ -33,9 +33,9 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
         raise InputError("The input has no rows, so there is nothing to answer.")
     sample = [Row(place, str(place), values) for place, values in enumerate(rows[:_SAMPLE_ROWS])]
     with waiting(notes, f"Loading {spec.model} ..."):
-        means = load_means(spec, resolve_checkpoint(spec.model), settings)
+        means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)
     with waiting(notes, "Timing a small batch ..."):
-        found = rehearse(spec, means, sample)
+        found = rehearse(spec, means, sample, settings.batch_rows)
     for line in _report(spec, means, sample, found, n_rows=None if len(rows) > _SAMPLE_ROWS else len(rows)):
         click.echo(line)
     return exit_codes.OK
@@ -43,7 +43,8 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
 
 def _report(spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal, n_rows: int | None) -> Iterator[str]:
     first = found.prompts[0]
-    yield f"The first prompt, as {spec.model} will read it:\n"
+    adapted = f" with the adapter {spec.adapter}" if spec.adapter else ""
+    yield f"The first prompt, as {spec.model}{adapted} will read it:\n"
     yield means.vocabulary.show((*found.prefix, *first.own_ids))
     yield f"\nShared by all rows: {counted(len(found.prefix), 'token')}, computed once:\n"
     yield means.vocabulary.show(found.prefix) or "(nothing)"
@@ -66,9 +67,13 @@ def _estimate(spec: JobSpec, means: Means, found: Rehearsal, n_sample: int, n_ro
     of = "the input" if n_rows is not None else f"the first {counted(rows, 'row')} (there are more)"
     yield f"Estimate for {of}: {counted(rows, 'row')}, {computed:,} prompt tokens to compute,"
     longest = 0 if spec.choices else min(spec.max_tokens, means.model.context)
-    least, most = found.seconds(rows, 0), found.seconds(rows, longest)
-    until = f" to {duration(most)}, by the length of the answers (up to {longest} tokens)" if longest else ""
+    least, most = found.seconds(rows, 0), found.seconds(rows, longest * spec.n)
+    each = f"{spec.n} to a row, up to {longest} tokens each" if spec.n > 1 else f"up to {longest} tokens"
+    until = f" to {duration(most)}, by the length of the answers ({each})" if longest else ""
     yield f"{share:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
+    if spec.logprobs is not None:
+        likeliest = f", and those of the {spec.logprobs} likeliest in its place" if spec.logprobs else ""
+        yield f"Each token's log-probability will be recorded{likeliest}."
 
 
 def _histogram(lengths: Sequence[int]) -> Iterator[str]:

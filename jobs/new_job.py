@@ -18,7 +18,7 @@ from pipeline.store.records import JobRecord
 
 def submit_job(settings: Settings, spec: JobSpec, source: Source, as_json: bool) -> int:
     """The exit status."""
-    checkpoint = resolve_checkpoint(spec.model)
+    checkpoint = resolve_checkpoint(spec.model, spec.adapter)
     session = Session.open(settings)
     if (known := _known(session, spec.name)) is not None:
         return _again(session, known, spec, checkpoint, source, as_json)
@@ -50,7 +50,8 @@ def _again(
 ) -> int:
     require_same_job(known, spec, checkpoint.digest, source.digest())
     session.notes.print(f"{known.name} is the same job as before.", soft_wrap=True)
-    return go_on(session, known, as_json=as_json, asked=spec)
+    session.ledger.restate(known.id, spec.model_dump_json())
+    return go_on(session, find_job(session.database, known.id), as_json=as_json)
 
 
 def _known(session: Session, name: str | None) -> JobRecord | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from jobs.answers import print_answers
+from jobs.answers import print_answers, rows_to_show
 from jobs.tables import counted
 from pipeline.errors import SpecError
 from pipeline.ingest.inputs import is_input
@@ -21,8 +21,8 @@ _TABLE = "table"
 _FORMATS: tuple[Format, ...] = ("csv", "jsonl", "parquet")
 _SUFFIXES: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
-#: Rows of a table where no --limit is given.
-_TABLE_ROWS = 20
+#: Answers in a table where no --limit is given.
+_TABLE_LINES = 20
 
 
 @click.command(short_help="Show a job's answers, or write them to a file.")
@@ -41,7 +41,7 @@ _TABLE_ROWS = 20
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Only the first N rows.  [default: {_TABLE_ROWS} in a table, otherwise all]",
+    help=f"Only the first N rows.  [default: those of {_TABLE_LINES} answers in a table, otherwise all]",
 )
 def results(job: str, wanted: str | None, output: Path | None, status: str | None, limit: int | None) -> None:
     """Show the answers of JOB (a name, an id or the start of one, or `last`) in the order of its input.
@@ -62,7 +62,7 @@ def results(job: str, wanted: str | None, output: Path | None, status: str | Non
         raise SpecError(f"{output} is an input of {found.name}, which would be lost. Give another file.")
     only = None if status is None else Status(status)
     if file_format is None:
-        _show(database, found, only, limit or _TABLE_ROWS)
+        _show(database, found, only, limit or rows_to_show(found, _TABLE_LINES))
     elif output is None:
         export(database, found, file_format, sys.stdout.buffer, status=only, limit=limit)
     else:

@@ -20,6 +20,7 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 )
 @click.option("--prompt", help="TEXT or @FILE, with {column} placeholders; {{ and }} for braces.")
 @click.option("--model", help="Hub id, directory, FILE.gguf, or smollm2-135m (the small model that comes along).")
+@click.option("--adapter", metavar="DIR", help="LoRA weights that the model is answered with: directory or hub id.")
 @click.option("--system", help="System message for the model's chat template.")
 @click.option("--raw/--chat", default=None, help="Plain completion of the prompt, or the chat template (default).")
 @click.option("--choices", metavar="A,B,...", help="Pick the likeliest of these labels instead of writing text.")
@@ -32,6 +33,8 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option("--repetition-penalty", type=float, help="Over 1: less of what prompt or answer hold.  [default: 1]")
 @click.option("--presence-penalty", type=float, help="-2 to 2; over 0: less of what the answer holds.  [default: 0]")
 @click.option("--seed", type=int, help="Other numbers to draw by; the same give the same answers.  [default: 0]")
+@click.option("--n", type=int, metavar="N", help="Draw N answers to each row, up to 64.  [default: 1]")
+@click.option("--logprobs", type=int, metavar="K", help="Record each token's log-probability, and the K likeliest's.")
 @click.option("--key", metavar="COLUMN", help="Your id for a row: unique, never null.  [default: the row's number]")
 @click.option("--name", help="Name of the job.  [default: one with today's date]")
 @click.option("--limit", type=int, metavar="N", help="Only the first N rows.")
@@ -39,7 +42,13 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option(
     "--dtype",
     metavar="TYPE",
-    help="float32, bfloat16, float16, or auto: bfloat16 on a GPU and float32 on a CPU.  [default: auto]",
+    help="float32, bfloat16, float16, or auto: bfloat16 where the device computes it natively.  [default: auto]",
+)
+@click.option(
+    "--deterministic",
+    is_flag=True,
+    default=None,
+    help="The same answers to the last bit whatever rows are answered together; on a CPU in float32.",
 )
 @click.option("--trust-remote-code", is_flag=True, default=None, help="Run Python code that comes with the model.")
 @click.option(
@@ -58,7 +67,7 @@ def submit(inputs: tuple[str, ...], job_file: Path | None, only_dry_run: bool, a
       pipeline submit examples/reviews.parquet --model smollm2-135m --raw \\
           --prompt @examples/sentiment.txt --choices positive,negative
     """
-    spec = _spec(inputs, job_file, flags)
+    spec = asked_spec(inputs, job_file, flags)
     _require_place(spec.output)
     settings = Settings.from_environment()
     if spec.output is not None and is_input(spec.inputs, spec.output):
@@ -74,7 +83,8 @@ def submit(inputs: tuple[str, ...], job_file: Path | None, only_dry_run: bool, a
     click.get_current_context().exit(status)
 
 
-def _spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, Any]) -> JobSpec:
+def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, Any]) -> JobSpec:
+    """Flags over fields of the job file. Raises SpecError."""
     given = {name: value for name, value in flags.items() if value is not None and value != ()}
     if inputs:
         given["inputs"] = list(inputs)

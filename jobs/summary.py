@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from jobs.answers import print_answers
+from jobs.answers import print_answers, rows_to_show
 from jobs.standing import standing
 from jobs.status import print_json, tell
 from jobs.tables import counted
@@ -16,7 +16,7 @@ from pipeline.store.database import Database
 from pipeline.store.queries import stream_results
 from pipeline.store.records import JobRecord
 
-_ROWS_SHOWN = 12
+_ANSWERS_SHOWN = 12
 _ERRORS_READ = 10_000
 
 
@@ -26,7 +26,7 @@ def print_summary(settings: Settings, database: Database, job: JobRecord, spec: 
     if as_json:
         print_json(found)
         return
-    print_answers(database, job, None, _ROWS_SHOWN)
+    print_answers(database, job, None, rows_to_show(job, _ANSWERS_SHOWN))
     click.echo()
     for line in _errors(database, job):
         click.echo(line)

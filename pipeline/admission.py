@@ -11,7 +11,7 @@ def require_same_job(known: JobRecord, spec: JobSpec, model_digest: str, input_d
     """Raises RefusedError that says what differs."""
     differences = JobSpec.model_validate_json(known.spec_json).differences(spec)
     if not differences and known.model_digest != model_digest:
-        differences.append("model: its files have changed")
+        differences.append(f"model: its files{' or those of its adapter' if spec.adapter else ''} have changed")
     if not differences and known.input_digest != input_digest:
         differences.append("inputs: their files have changed")
     if not differences and input_digest == "stdin":

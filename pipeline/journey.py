@@ -49,8 +49,8 @@ class Journey:
         sample = list(islice(self._read(shards[0]), SAMPLE_ROWS))
         self._encoder = make_encoder(spec, means.template, means.vocabulary, job.submitted_at, sample)
         self._task = make_task(spec, self._encoder)
-        self._engine = Engine(means.model, PrefixStore(settings.prefix_bytes), means.vocabulary.decode)
-        self._model = means.model
+        self._engine = Engine(means.model, PrefixStore.open(means.model, settings), means.vocabulary.decode)
+        self._model, self._costs = means.model, means.costs
         self._encoded: dict[int, list[Prompt]] = {}
 
     def encode_next(self) -> bool:
@@ -109,4 +109,4 @@ class Journey:
                     prompts.append(outcome)
                 else:
                     failures.append(outcome)
-        return with_cuts(prompts), failures
+        return with_cuts(prompts, self._costs, self._task, self._settings.batch_rows), failures

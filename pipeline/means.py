@@ -1,12 +1,16 @@
 """What a job's rows are answered with: its template, its model, and the encoder and the task made from them."""
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 
+from pipeline.calibration import read_costs
+from pipeline.costs import Costs
 from pipeline.errors import RowError
 from pipeline.inference.checkpoint import Checkpoint
+from pipeline.inference.determinism import deterministic
 from pipeline.inference.loading import load_model, save_tokenizer
 from pipeline.inference.model import LanguageModel
 from pipeline.prompts.limits import check_length
@@ -25,6 +29,7 @@ class Means:
     template: Template
     vocabulary: Vocabulary
     model: LanguageModel
+    costs: Costs
 
 
 def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Means:
@@ -33,8 +38,12 @@ def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Mea
     trust = spec.trust_remote_code
     vocabulary = Vocabulary(save_tokenizer(checkpoint, settings.home, trust_remote_code=trust))
     make_task(spec, make_encoder(spec, template, vocabulary, time.time(), sample=()))
-    model = load_model(checkpoint, settings.device, spec.dtype, trust_remote_code=trust)
-    return Means(template, vocabulary, model)
+    dtype = "float32" if spec.deterministic and spec.dtype == "auto" else spec.dtype
+    model = load_model(checkpoint, settings.device, dtype, trust_remote_code=trust)
+    costs = read_costs(settings.home, model)
+    if spec.deterministic:
+        return Means(template, vocabulary, deterministic(model), replace(costs, level_s=math.inf))
+    return Means(template, vocabulary, model, costs)
 
 
 def make_encoder(
@@ -48,7 +57,7 @@ def make_encoder(
 def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
     """Raises SpecError where two choices are the same tokens."""
     if spec.choices is None:
-        return Generate(spec.max_tokens, spec.stop, _sampling(spec))
+        return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
     return Choose(spec.choices, tuple(encoder.continuations(spec.choices)))
 
 

@@ -7,25 +7,26 @@ A row's cuts say where the nodes above it end; rows in depth-first order lie tog
     row 2   instruction ......... | own tokens                              cuts (12,)
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
-from pipeline.rows import Prompt
+from pipeline.costs import Costs
+from pipeline.rows import Generate, Prompt, Task
 
 Ids = tuple[int, ...]
 
-#: Prompt tokens that a node must save, the rows below it taken together: a node costs a turn in each attention layer of
-#: each forward. An estimate; `benchmarks/tree.py --least` compares others.
-MIN_SAVED = 64
-#: Tokens that a node must have of its own: each row below pays for every node above it, however short that is.
-MIN_LENGTH = 16
 
+def with_cuts(prompts: Sequence[Prompt], costs: Costs, task: Task, batch_rows: int) -> list[Prompt]:
+    """The same prompts with what it pays to share marked, depth first.
 
-def with_cuts(prompts: Sequence[Prompt]) -> list[Prompt]:
-    """The same prompts with what they share marked, depth first."""
+    Answers are taken to be as long as they may be, since each of their tokens reads every level.
+    """
     rows = [prompt.own_ids for prompt in prompts]
-    cuts = find_cuts(rows)
+    steps = task.max_tokens - 1 if isinstance(task, Generate) else 0
+    cuts = find_cuts(rows, costs, steps=steps, batch_rows=batch_rows)
     return [replace(prompts[place], cuts=cuts[place]) for place in depth_first(rows)]
 
 
@@ -55,36 +56,64 @@ def depth_first(rows: Sequence[Ids]) -> list[int]:
     return sorted(range(len(rows)), key=rows.__getitem__)
 
 
-def find_cuts(rows: Sequence[Ids], min_saved: int = MIN_SAVED, min_length: int = MIN_LENGTH) -> list[tuple[int, ...]]:
+def find_cuts(rows: Sequence[Ids], costs: Costs, *, steps: int, batch_rows: int) -> list[tuple[int, ...]]:
     """For each row, in the order given, the ascending lengths at which a prefix that it shares ends.
 
-    Two rows agree up to every cut that both have. At least one token is left behind a row's last cut.
+    Two rows agree up to every cut that both have. At least one token is left behind a row's last cut. Rows decode
+    `steps` tokens each, `batch_rows` at a time.
     """
     order = depth_first(rows)
     shared = [0, *(_shared(rows[one], rows[other]) for one, other in pairwise(order))]
+    lengths = [len(rows[place]) for place in order]
     cuts: list[tuple[int, ...]] = [()] * len(rows)
-    for start, end, length in _nodes(shared, min_saved, min_length):
-        for place in order[start:end]:
-            cuts[place] += (length,)
+    for span in _nodes(shared, lengths, costs, steps, batch_rows):
+        for place in order[span.start : span.end]:
+            cuts[place] += (span.length,)
     return cuts
 
 
-def _nodes(shared: Sequence[int], min_saved: int, min_length: int) -> Iterator[tuple[int, int, int]]:
-    """(start, end, length): rows start to end of the order share so many tokens. Parents come before children.
+class _Span(NamedTuple):
+    """Rows start to end of the order, two or more, share `length` tokens; `above` of them lie in a node already."""
+
+    start: int
+    end: int
+    above: int
+    length: int
+
+
+def _nodes(shared: Sequence[int], lengths: Sequence[int], costs: Costs, steps: int, batch_rows: int) -> Iterator[_Span]:
+    """Greedily level by level, parents before children. What is no node leaves its tokens to those below it.
 
     shared[i] counts the tokens that row i has in common with the row before it.
     """
-    waiting = [(0, len(shared), 0)]
-    while waiting:
-        start, end, above = waiting.pop()
-        if end - start < 2:
-            continue
-        length = min(shared[start + 1 : end])
-        if length - above >= min_length and (length - above) * (end - start - 1) >= min_saved:
-            yield start, end, length
-            above = length
-        edges = [start, *(place for place in range(start + 1, end) if shared[place] == length), end]
-        waiting += [(first, last, above) for first, last in pairwise(edges)]
+
+    def saved(span: _Span) -> float:
+        start, end, above, length = span
+        below = sum(lengths[start:end]) - sum(shared[start + 1 : end]) - length
+        return costs.saved(tokens=length - above, rows=end - start, below=below, steps=steps)
+
+    spans = _spans(shared, [0, len(shared)], 0)
+    while spans:
+        level: list[_Span] = []
+        while spans:
+            paying = [span for span in spans if saved(span) > 0]
+            batches = math.ceil(sum(span.end - span.start for span in paying) / batch_rows)
+            if not level and sum(map(saved, paying)) <= costs.level_s * (1 + steps) * batches:
+                paying = []
+            level += paying
+            spans = [child for span in set(spans) - set(paying) for child in _children(shared, span, span.above)]
+        yield from level
+        spans = [child for span in level for child in _children(shared, span, span.length)]
+
+
+def _children(shared: Sequence[int], span: _Span, above: int) -> list[_Span]:
+    """What agrees further than the span."""
+    inner = range(span.start + 1, span.end)
+    return _spans(shared, [span.start, *(place for place in inner if shared[place] == span.length), span.end], above)
+
+
+def _spans(shared: Sequence[int], edges: Sequence[int], above: int) -> list[_Span]:
+    return [_Span(start, end, above, min(shared[start + 1 : end])) for start, end in pairwise(edges) if end - start > 1]
 
 
 def _shared(one: Ids, other: Ids) -> int:

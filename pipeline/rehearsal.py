@@ -1,13 +1,12 @@
 """A job's first rows taken through encoding and one timed batch, so that its cost is known before it is paid."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.errors import SpecError
+from pipeline.excerpt import encode_excerpt
 from pipeline.inference.engine import Engine
 from pipeline.inference.prefix_store import PrefixStore
-from pipeline.means import Means, fit, make_encoder, make_task
+from pipeline.means import Means
 from pipeline.prefix_tree import distinct_tokens, with_cuts
 from pipeline.rows import Batch, Completion, Generate, Prompt, Row
 from pipeline.spec import JobSpec
@@ -25,6 +24,7 @@ class Rehearsal:
     prompts: tuple[Prompt, ...]
     failures: tuple[Completion, ...]
     neutralised: int  #: rows of the sample whose text held special tokens
+    own_tokens: int  #: to be computed behind the prefix: a document that several rows share counts once
     prefix_s: float
     prefill_s: float  #: for one own prompt token
     decode_s: float  #: for one token of output, 0 where labels are chosen
@@ -34,11 +34,6 @@ class Rehearsal:
         """Of the sample's prompts, whole."""
         return sum(len(self.prefix) + len(prompt.own_ids) for prompt in self.prompts)
 
-    @property
-    def own_tokens(self) -> int:
-        """Of them, what is to be computed behind the prefix: a document that several rows share counts once."""
-        return distinct_tokens(with_cuts(self.prompts))
-
     def seconds(self, rows: int, output_tokens: int) -> float:
         """For so many rows like those of the sample, each answered with `output_tokens`."""
         share = rows / (len(self.prompts) + len(self.failures))
@@ -46,25 +41,22 @@ class Rehearsal:
         return self.prefix_s + share * per_row
 
 
-def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row]) -> Rehearsal:
+def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int) -> Rehearsal:
     """Nothing is recorded. Raises SpecError where no row of the sample can be answered at all."""
-    encoder = make_encoder(spec, means.template, means.vocabulary, time.time(), sample)
-    task = make_task(spec, encoder)
-    outcomes = [fit(outcome, encoder, task, means.model) for outcome in encoder.encode(sample)]
-    prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
-    failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))
-    if not prompts:
-        raise SpecError(f"None of the first {len(sample)} rows can be answered. The first says: {failures[0].error}")
+    excerpt = encode_excerpt(spec, means, sample)
+    task, prompts = excerpt.task, excerpt.prompts
+    shared = with_cuts(prompts, means.costs, task, batch_rows)
     if isinstance(task, Generate):
-        task = replace(task, max_tokens=min(task.max_tokens, _TIMED_TOKENS), stop=())
+        task = replace(task, max_tokens=min(task.max_tokens, _TIMED_TOKENS), stop=(), samples=1)
     timed = sorted(prompts, key=lambda prompt: len(prompt.own_ids))[len(prompts) // 4 :][:_TIMED_ROWS]
     engine = Engine(means.model, PrefixStore(0), means.vocabulary.decode)
-    _, timing = engine.answer(Batch("rehearsal", 0, 0, 1, encoder.prefix, tuple(timed)), task)
+    _, timing = engine.answer(Batch("rehearsal", 0, 0, 1, excerpt.prefix, tuple(timed)), task)
     return Rehearsal(
-        prefix=encoder.prefix,
+        prefix=excerpt.prefix,
         prompts=prompts,
-        failures=failures,
-        neutralised=encoder.neutralised,
+        failures=excerpt.failures,
+        neutralised=excerpt.neutralised,
+        own_tokens=distinct_tokens(shared),
         prefix_s=timing.prefix_s,
         prefill_s=timing.prefill_s / sum(len(prompt.own_ids) for prompt in timed),
         decode_s=timing.decode_s / timing.output_tokens if timing.output_tokens else 0.0,

@@ -55,8 +55,41 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class LikelyToken:
+    """A token that could have come next, and the natural logarithm of its probability."""
+
+    token_id: int
+    token: str  #: its text; empty for a control token, such as the one that ends an answer
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token that did come, by the model's own distribution: before temperature, penalties and all that narrows it."""
+
+    token_id: int
+    token: str
+    logprob: float
+    top: tuple[LikelyToken, ...] = ()  #: the likeliest tokens in its place, in that order; it may be one of them
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One of several answers to the same row."""
+
+    output: str
+    finish_reason: str  #: stop | length
+    output_tokens: int
+    logprobs: tuple[TokenLogprob, ...] = ()  #: of all `output_tokens`, the stop token included
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
-    """The one outcome of one row. `error` and `error_type` are set exactly when status is ERROR."""
+    """The one outcome of one row. `error` and `error_type` are set exactly when status is ERROR.
+
+    Where several samples were asked for, they are all in `samples`, and `output` and `logprobs` are the first one's;
+    the row is TRUNCATED, and its finish_reason `length`, where any of them was cut; `output_tokens` is their sum.
+    """
 
     row_id: int
     key: str
@@ -70,6 +103,8 @@ class Completion:
     prompt_tokens: int = 0  #: the whole prompt, the shared prefix included
     reused_tokens: int = 0  #: of these, read from the prefix store
     output_tokens: int = 0
+    samples: tuple[Sample, ...] = ()  #: all, where more than one was asked for
+    logprobs: tuple[TokenLogprob, ...] = ()  #: of all tokens of `output`, the stop token included, where asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +131,7 @@ class Sampling:
     min_p: float | None = None  #: draw among tokens that are so likely, as a share of the likeliest one
     repetition_penalty: float = 1.0  #: over 1 makes tokens of the prompt and of the answer less likely
     presence_penalty: float = 0.0  #: over 0 makes tokens of the answer less likely
-    seed: int = 0  #: of the job; each row draws by numbers of its own, made from this and its row_id
+    seed: int = 0  #: of the job; each sample of a row draws by numbers of its own, made from this and their numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +141,8 @@ class Generate:
     max_tokens: int
     stop: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
+    samples: int = 1  #: answers to each row
+    logprobs: int | None = None  #: None: none; 0: of each token of the answer; k: of the k likeliest in its place too
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,10 @@ class Settings:
     batch_rows: int = 128  #: PIPELINE_BATCH_ROWS: rows in one batch at most
     batch_tokens: int = 8192  #: PIPELINE_BATCH_TOKENS: own prompt tokens in one batch at most
     lease_s: float = 60.0  #: PIPELINE_LEASE_S: a batch whose worker is silent for so long is given to another
-    prefix_bytes: int = 2 << 30  #: PIPELINE_PREFIX_BYTES: keys and values of shared prefixes kept at most
+    prefix_bytes: int = 2 << 30  #: PIPELINE_PREFIX_BYTES: keys and values of shared prefixes in the device's memory
+    prefix_host_bytes: int = 8 << 30  #: PIPELINE_PREFIX_HOST_BYTES: of these in the host's, where a GPU computes
+    prefix_disk_bytes: int = 8 << 30  #: PIPELINE_PREFIX_DISK_BYTES: of these on disk; 0 keeps none there
+    prefix_ttl_s: float = 14 * 86400.0  #: PIPELINE_PREFIX_TTL_S: after so long without use they are forgotten
 
     def make_home(self) -> Path:
         """The home directory, there now and writable. Raises JobError where that cannot be."""
@@ -41,7 +44,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Raises SpecError for a number that is none or is not positive."""
+        """Raises SpecError for a number that is none or is too small."""
         usual = cls()
         home = Path(environment.get("PIPELINE_HOME", str(usual.home)))
         return cls(
@@ -53,17 +56,20 @@ class Settings:
             batch_tokens=_whole(environment, "PIPELINE_BATCH_TOKENS", usual.batch_tokens),
             lease_s=float(_whole(environment, "PIPELINE_LEASE_S", int(usual.lease_s))),
             prefix_bytes=_whole(environment, "PIPELINE_PREFIX_BYTES", usual.prefix_bytes),
+            prefix_host_bytes=_whole(environment, "PIPELINE_PREFIX_HOST_BYTES", usual.prefix_host_bytes, least=0),
+            prefix_disk_bytes=_whole(environment, "PIPELINE_PREFIX_DISK_BYTES", usual.prefix_disk_bytes, least=0),
+            prefix_ttl_s=float(_whole(environment, "PIPELINE_PREFIX_TTL_S", int(usual.prefix_ttl_s))),
         )
 
 
-def _whole(environment: Mapping[str, str], name: str, default: int) -> int:
+def _whole(environment: Mapping[str, str], name: str, default: int, *, least: int = 1) -> int:
     text = environment.get(name)
     if text is None:
         return default
     try:
         value = int(text)
     except ValueError:
-        value = 0
-    if value < 1:
-        raise SpecError(f"{name} is {text!r}; it must be a whole number of 1 or more.")
+        value = least - 1
+    if value < least:
+        raise SpecError(f"{name} is {text!r}; it must be a whole number of {least} or more.")
     return value

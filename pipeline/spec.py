@@ -41,6 +41,8 @@ OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
 _SAMPLING = tuple(field.name for field in dataclasses.fields(Sampling))
 #: Of these, the ones that have a meaning only where tokens are drawn at random.
 _DRAWING = ("top_k", "top_p", "min_p", "seed")
+#: All that has a meaning only where text is written.
+_WRITING = ("max_tokens", "stop", *_SAMPLING, "n", "logprobs")
 #: Below, logits divided by it leave the range of numbers, and there is nothing left to draw.
 _LEAST_TEMPERATURE = 0.01
 
@@ -56,6 +58,7 @@ class JobSpec(BaseModel):
 
     inputs: Several = Field(min_length=1)
     model: NonEmpty
+    adapter: NonEmpty | None = None
     prompt: NonEmpty
     name: NonEmpty | None = None
     system: str | None = None
@@ -70,11 +73,14 @@ class JobSpec(BaseModel):
     repetition_penalty: float = Field(default=1.0, ge=0.01, le=100)
     presence_penalty: float = Field(default=0.0, ge=-2, le=2)
     seed: int = 0
+    n: int = Field(default=1, ge=1, le=64)
+    logprobs: int | None = Field(default=None, ge=0, le=20)
     key: NonEmpty | None = None
     limit: int | None = Field(default=None, ge=1)
     output: Path | None = None
     trust_remote_code: bool = False
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    deterministic: bool = False
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "JobSpec":
@@ -88,18 +94,18 @@ class JobSpec(BaseModel):
             raise ValueError("--choices needs two labels or more, such as positive,negative")
         if self.choices is not None and len(set(self.choices)) < len(self.choices):
             raise ValueError("--choices names a label twice")
-        if self.choices is not None and self.stop:
-            raise ValueError("--stop has no meaning with --choices: nothing is generated")
+        if self.choices is not None and (flags := self._given(_WRITING)):
+            raise ValueError(f"{flags[0]} has no meaning with --choices: nothing is generated; leave it out")
         if self.output is not None and self.output.suffix.lower() not in OUTPUT_FORMATS:
             raise ValueError(f"--output {self.output.name} must end in one of {', '.join(OUTPUT_FORMATS)}")
         return self
 
     @model_validator(mode="after")
     def _sampling_makes_sense(self) -> "JobSpec":
-        if self.choices is not None and (flags := self._given(_SAMPLING)):
-            raise ValueError(f"{flags[0]} has no meaning with --choices: nothing is generated; leave it out")
         if self.temperature == 0 and (flags := self._given(_DRAWING)):
             raise ValueError(f"{flags[0]} needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken")
+        if self.temperature == 0 and self.n > 1:
+            raise ValueError(f"--n {self.n} needs --temperature above 0, such as 0.7; at 0 all samples would be equal")
         if 0 < self.temperature < _LEAST_TEMPERATURE:
             raise ValueError(f"--temperature is 0, which takes the likeliest token, or {_LEAST_TEMPERATURE} and more")
         return self
@@ -141,13 +147,14 @@ def read_job_file(path: Path) -> dict[str, Any]:
 def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
     """Paths made absolute, so that the job means the same wherever it is resumed, and `prompt: @FILE` read.
 
-    A model is a path where one is there; anything else stays as it is.
+    A model or an adapter is a path where one is there; anything else stays as it is.
     """
     placed = dict(fields)
     if isinstance(prompt := fields.get("prompt"), str):
         placed["prompt"] = _read_prompt(prompt, base)
-    if isinstance(model := fields.get("model"), str) and (base / Path(model).expanduser()).exists():
-        placed["model"] = _absolute(model, base)
+    for field in ("model", "adapter"):
+        if isinstance(weights := fields.get(field), str) and (base / Path(weights).expanduser()).exists():
+            placed[field] = _absolute(weights, base)
     if isinstance(output := fields.get("output"), str):
         placed["output"] = _absolute(output, base)
     inputs = _one_as_many(fields.get("inputs"))
@@ -190,8 +197,18 @@ def _sentence(fault: Any) -> str:
     if fault["type"] == "missing":
         flag = "INPUT" if field == "inputs" else f"--{field}"
         return f"The job has no {field}; give {flag}, or `{field}:` in the job file."
+    if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
+        return _unquoted(field, fault["input"])
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{field}: {message}." if field else f"{message[:1].upper()}{message[1:]}."
+
+
+def _unquoted(field: str, value: bool | int | float) -> str:
+    meant = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+    return (
+        f"{field}: without quotes, YAML reads this as {json.dumps(value)}, which is no text; "
+        f'write it in quotes, such as "{meant}".'
+    )
 
 
 def _short(value: object) -> str:

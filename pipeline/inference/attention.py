@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface
 
-from pipeline.inference.kernels.kernel import Kernel, Part
+from pipeline.inference.kernels.kernel import DecodeKernel, Kernel, Part
 from pipeline.inference.kernels.merge import merge, with_sink
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.masks import window_mask
@@ -37,9 +37,13 @@ class LayerRule:
 
 
 class Own(Protocol):
-    """The rows' own tokens: how they see each other, and where their keys and values are kept."""
+    """Some rows' own tokens: how they see each other, and where their keys and values are kept."""
 
-    def attend(self, kernel: Kernel, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part: ...
+    @property
+    def tokens(self) -> int:
+        """How many of the forward's."""
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,16 @@ class Level:
 class Prefill:
     """Whole rows at once. `lanes` keeps their keys and values from lane `first_lane` on; None keeps nothing."""
 
+    kernel: Kernel
     padding: Padding
     lanes: Lanes | None = None
     first_lane: int = 0
 
-    def attend(self, kernel: Kernel, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part:
+    @property
+    def tokens(self) -> int:
+        return self.padding.tokens
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part:
         keys, values = self.padding.pad(k), self.padding.pad(v)
         if self.lanes is not None:
             self.lanes.write(layer, self.first_lane, keys, values)
@@ -88,7 +97,7 @@ class Prefill:
         if rule.window is not None and rule.window < self.padding.longest:
             place = torch.arange(self.padding.longest, device=q.device)[None]
             mask = window_mask(place, place, rule.window)
-        out, lse = kernel(
+        out, lse = self.kernel(
             self.padding.pad(q), keys, values, scale=rule.scale, causal=True, mask=mask, softcap=rule.softcap
         )
         return self.padding.unpad(out), self.padding.unpad(lse)
@@ -98,18 +107,29 @@ class Prefill:
 class Decode:
     """One new token for each of the first `len(lengths)` lanes."""
 
+    kernel: DecodeKernel
     lanes: Lanes
-    lengths: Tensor  #: [rows], tokens in each lane before this one
-    mask: Tensor  #: [rows, 1, 1, longest], hides what is behind the new token
+    places: Tensor  #: [rows], where in its lane each row's new token goes
+    lengths: Tensor  #: [rows], tokens in each lane then
+    longest: int  #: at least the largest of the lengths
 
-    def attend(self, kernel: Kernel, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part:
-        self.lanes.append(layer, self.lengths, k[0].transpose(0, 1), v[0].transpose(0, 1))
-        longest, mask = self.mask.shape[-1], self.mask
-        keys, values = self.lanes.read(layer, len(self.lengths), longest)
-        if rule.window is not None and rule.window < longest:
-            place = torch.arange(longest, device=q.device)[None]
-            mask = mask + window_mask(self.lengths[:, None], place, rule.window)
-        out, lse = kernel(q.transpose(0, 2), keys, values, scale=rule.scale, mask=mask, softcap=rule.softcap)
+    @property
+    def tokens(self) -> int:
+        return len(self.lengths)
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part:
+        self.lanes.append(layer, self.places, k[0].transpose(0, 1), v[0].transpose(0, 1))
+        keys, values = self.lanes.read(layer, self.tokens, self.lanes.capacity)
+        out, lse = self.kernel(
+            q.transpose(0, 2),
+            keys,
+            values,
+            self.lengths,
+            scale=rule.scale,
+            longest=self.longest,
+            window=rule.window,
+            softcap=rule.softcap,
+        )
         return out.transpose(0, 2), lse.transpose(0, 2)
 
 
@@ -120,13 +140,25 @@ class Packed:
     kernel: Kernel
     positions: Tensor  #: [tokens]
     levels: Sequence[Level]
-    own: Own
+    own: Sequence[Own]  #: of all tokens, in their order
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Tensor:
         """q, k, v [1, heads, tokens, dim] -> [1, heads, tokens, dim]"""
-        parts = [level.attend(self.kernel, layer, q, self.positions, rule) for level in self.levels]
-        whole = reduce(merge, parts, self.own.attend(self.kernel, layer, q, k, v, rule))
+        parts = [_of_all(level.attend(self.kernel, layer, q, self.positions, rule), q) for level in self.levels]
+        whole = reduce(merge, parts, self._own(layer, q, k, v, rule))
         return whole[0] if rule.sinks is None else with_sink(whole, rule.sinks)
+
+    def _own(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part:
+        sizes = [own.tokens for own in self.own]
+        pieces = zip(self.own, *(torch.split(tensor, sizes, 2) for tensor in (q, k, v)), strict=True)
+        outs, lses = zip(*(own.attend(layer, *qkv, rule) for own, *qkv in pieces), strict=True)
+        return torch.cat(outs, 2), torch.cat(lses, 2)
+
+
+def _of_all(part: Part, q: Tensor) -> Part:
+    """Tokens behind those of the rows see nothing."""
+    (out, lse), more = part, q.shape[2] - part[0].shape[2]
+    return (pad(out, (0, 0, 0, more)), pad(lse, (0, more), value=float("-inf"))) if more else part
 
 
 def attend(
@@ -151,9 +183,5 @@ def attend(
     return packed.attend(layer, query, key, value, rule).transpose(1, 2), None
 
 
-def _no_mask(*_: Any, **__: Any) -> None:
-    """A packed forward needs no mask of the model's making."""
-
-
+# No mask function is registered beside it, which tells transformers to make no mask, and to look for no packed rows.
 AttentionInterface.register(NAME, attend)
-AttentionMaskInterface.register(NAME, _no_mask)

@@ -2,10 +2,11 @@
 
 import hashlib
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.errors import ModelError, nearest
+from pipeline.inference.adapter import CONFIG, FILES, resolve_adapter
 
 SMALL_MODEL = "smollm2-135m"
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
@@ -20,10 +21,35 @@ class Checkpoint:
     gguf_file: str | None
     revision: str | None
     digest: str
+    adapter: Path | None = None  #: the directory of LoRA weights to be merged into these
 
 
-def resolve_checkpoint(reference: str) -> Checkpoint:
-    """Raises ModelError for a path that holds no model. A hub id is looked up in the local cache and then the hub."""
+def resolve_checkpoint(reference: str, adapter: str | None = None) -> Checkpoint:
+    """Raises ModelError for a path that holds no model. A hub id is looked up in the local cache and then the hub.
+
+    With `adapter`, a directory or a hub id too, it is the model that the two make together.
+    """
+    base = _resolve(reference)
+    if adapter is None:
+        return base
+    path = resolve_adapter(adapter)
+    return replace(base, adapter=path, digest=f"{base.digest}+{_digest([path / name for name in FILES])}")
+
+
+def identify(checkpoint: Checkpoint) -> str:
+    """A name for a model's weights as they are now.
+
+    The digest reads the ends of large files only. What is kept for weeks asks for more: it must also be the same files,
+    untouched since, and the same code that came with them. Costs no more than to look at each file.
+    """
+    source = Path(checkpoint.source)
+    own = [source / checkpoint.gguf_file] if checkpoint.gguf_file else _files(source, *_WEIGHTS, "*.py")
+    added = _files(checkpoint.adapter, "*") if checkpoint.adapter else []
+    facts = [checkpoint.digest, *map(_state, own), *map(_state, added)]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def _resolve(reference: str) -> Checkpoint:
     if reference == SMALL_MODEL:
         return _gguf(_small_model())
     path = Path(reference).expanduser()
@@ -54,7 +80,11 @@ def _gguf(path: Path) -> Checkpoint:
 
 
 def _directory(path: Path) -> Checkpoint:
-    weights = sorted(file for pattern in _WEIGHTS for file in path.glob(pattern))
+    weights = _files(path, *_WEIGHTS)
+    if not (path / "config.json").is_file() and (path / CONFIG).is_file():
+        raise ModelError(
+            f"The directory {path} holds an adapter: give it as --adapter, and the model it was made for as --model."
+        )
     if not (path / "config.json").is_file() or not weights:
         raise ModelError(
             f"The directory {path} holds no model: it needs config.json, a tokenizer, and weights as .safetensors."
@@ -81,6 +111,16 @@ def _hub(reference: str) -> Checkpoint:
             f"{type(error).__name__}. {SMALL_MODEL} always works without a network.{nearest(reference, [SMALL_MODEL])}"
         ) from error
     return Checkpoint(reference, None, revision, f"{reference}@{revision}")
+
+
+def _files(directory: Path, *patterns: str) -> list[Path]:
+    """None where there is no such directory, as of a model on the hub, whose revision says all."""
+    return sorted(file for pattern in patterns for file in directory.glob(pattern) if file.is_file())
+
+
+def _state(file: Path) -> str:
+    found = file.stat()
+    return f"{file.name}:{found.st_size}:{found.st_mtime_ns}"
 
 
 def _digest(files: list[Path]) -> str:

@@ -6,22 +6,27 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.attention import Level, Prefill
-from pipeline.inference.forward import Ids, chunks, forward, prefill
+from pipeline.inference.capacity import Capacity
+from pipeline.inference.forward import Ids, forward, prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.masks import length_mask
 from pipeline.inference.model import LanguageModel
-from pipeline.inference.padding import Padding
+from pipeline.inference.padding import Padding, length_class
 from pipeline.inference.stem import Stem
 
 #: Logits of one forward at most, in numbers: 256 MB of fp32.
 _LOGITS = 1 << 26
 
 
-def score_choices(model: LanguageModel, stem: Stem, prompts: Sequence[Ids], label_ids: Sequence[Ids]) -> Tensor:
+def score_choices(
+    model: LanguageModel, stem: Stem, prompts: Sequence[Ids], label_ids: Sequence[Ids], capacity: Capacity
+) -> Tensor:
     """fp32 log-probabilities [prompts, labels] on the CPU; not finite where the model's logits were not."""
-    places = range(len(prompts))
-    parts = [_score_chunk(model, stem, places[part], prompts[part], label_ids) for part in chunks(prompts)]
-    return torch.cat(parts).cpu()
+
+    def score(part: slice) -> Tensor:
+        return _score_chunk(model, stem, range(len(prompts))[part], prompts[part], label_ids)
+
+    return torch.cat(list(capacity.parts(prompts, score, alike=model.deterministic))).cpu()
 
 
 def _score_chunk(
@@ -29,7 +34,7 @@ def _score_chunk(
 ) -> Tensor:
     """A label of one token is read off the prefill; only longer ones need a forward of their own."""
     branches = [label for label in label_ids if len(label) > 1]
-    lanes = Lanes(model.shape, len(prompts), max(map(len, prompts))) if branches else None
+    lanes = Lanes(model.shape, len(prompts), length_class(max(map(len, prompts)))) if branches else None
     first = torch.tensor([label[0] for label in label_ids], device=model.device)
     scores = _log_softmax_at(prefill(model, stem, places, prompts, lanes), first.expand(len(prompts), -1))
     if lanes is None:
@@ -59,11 +64,11 @@ def _score_branches(
     ends = [start + len(prompt) for start, prompt in zip(starts, prompts, strict=True)]
     logits = forward(
         model,
-        token_ids=[token for ids in inputs for token in ids] * len(prompts),
-        positions=[end + n for end in ends for ids in inputs for n in range(len(ids))],
-        keep=range(tokens * len(prompts)),
+        torch.tensor([token for ids in inputs for token in ids] * len(prompts), device=model.device),
+        torch.tensor([end + n for end in ends for ids in inputs for n in range(len(ids))], device=model.device),
+        keep=0,
         levels=[*stem.levels(places, counts), _rows_as_level(model, prompts, starts, counts, lanes, first_lane)],
-        own=Prefill(Padding([len(ids) for ids in inputs] * len(prompts), model.device)),
+        own=[Prefill(model.kernel, Padding([len(ids) for ids in inputs] * len(prompts), model.device))],
     )
     targets = torch.tensor([token for label in branches for token in label[1:]], device=model.device)
     scores = _log_softmax_at(logits, targets.repeat(len(prompts))[:, None]).view(len(prompts), tokens)
@@ -80,15 +85,15 @@ def _rows_as_level(
     first_lane: int,
 ) -> Level:
     """Each row's prompt, in its lane, is what its labels continue."""
-    lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
-    longest = int(lengths.max())
+    lengths = [len(prompt) for prompt in prompts]
+    longest = lanes.capacity if model.deterministic else max(lengths)
     return Level(
         lanes,
         first_lane,
         starts=torch.tensor(starts, device=model.device),
         longest=longest,
         readers=Padding(counts, model.device),
-        mask=length_mask(lengths, longest),
+        mask=length_mask(torch.tensor(lengths, device=model.device), longest),
     )
 
 

@@ -1,5 +1,7 @@
 """Which device a worker computes on, and how precisely: as is asked for, or as suits the device."""
 
+import platform
+
 import torch
 
 from pipeline.errors import ModelError
@@ -18,8 +20,31 @@ def choose_device(wanted: str) -> torch.device:
         ) from error
 
 
-def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
-    """`auto` is what models are trained in on a GPU, and the plain model's own numbers on a CPU."""
-    if wanted == "auto":
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
-    return _DTYPES[wanted]
+def choose_dtype(wanted: str, device: torch.device, stored: torch.dtype | None = None) -> torch.dtype:
+    """`auto` is bfloat16 on a GPU; on a CPU where it multiplies that natively and the weights are `stored` so, too.
+
+    Otherwise a CPU is fastest in float32, and weights that hold more than bfloat16 are not rounded to it unasked.
+    """
+    if wanted != "auto":
+        return _DTYPES[wanted]
+    if device.type != "cpu":
+        return torch.bfloat16
+    return torch.bfloat16 if stored == torch.bfloat16 and _multiplies_bfloat16() else torch.float32
+
+
+def usual_dtypes(device: torch.device) -> list[torch.dtype]:
+    """What `auto` may be there, by how a model's weights are stored; the most precise first."""
+    return list(dict.fromkeys(choose_dtype("auto", device, stored) for stored in (torch.float32, torch.bfloat16)))
+
+
+def device_name(device: torch.device) -> str:
+    """What its speed depends on, as far as it can be told."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"{platform.machine()} {device.type}, {torch.backends.cpu.get_cpu_capability()}, {threads} threads"
+
+
+def _multiplies_bfloat16() -> bool:
+    """By AVX-512 or AMX instructions; a CPU without them emulates it, many times slower than float32."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

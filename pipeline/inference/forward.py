@@ -1,34 +1,23 @@
 """One forward: rows packed end to end behind the levels that they share, and the logits after some of the tokens."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from pipeline.inference.attention import Level, Own, Packed, Prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.model import LanguageModel
-from pipeline.inference.padding import Padding
+from pipeline.inference.padding import Padding, length_class
 from pipeline.inference.stem import Stem
-
-#: Prompt tokens in one forward: enough to fill two cores or a small GPU, little enough to bound activations.
-FORWARD_TOKENS = 2048
-#: The same with padding, which kernels that want one sequence a row add.
-PADDED_TOKENS = 2 * FORWARD_TOKENS
 
 Ids = Sequence[int]
 
-
-def chunks(rows: Sequence[Ids]) -> Iterator[slice]:
-    """Consecutive rows that fit in a forward together; a longer row goes alone. Sorted rows pad least."""
-    start, tokens, longest = 0, 0, 0
-    for place, row in enumerate(rows):
-        tokens, longest = tokens + len(row), max(longest, len(row))
-        full = tokens > FORWARD_TOKENS or longest * (place - start + 1) > PADDED_TOKENS
-        if full and place > start:
-            yield slice(start, place)
-            start, tokens, longest = place, len(row), len(row)
-    yield slice(start, len(rows))
+#: Tokens of a deterministic forward are a multiple of it: what is left over by vector instructions is computed by
+#: others, which round otherwise, and kernels take few queries to other routines than many.
+_STEP = 32
 
 
 def prefill(
@@ -46,27 +35,42 @@ def prefill(
     lengths = [len(row) for row in rows]
     return forward(
         model,
-        token_ids=[token for row in rows for token in row],
-        positions=[stem.lengths[place] + n for place, row in zip(places, rows, strict=True) for n in range(len(row))],
-        keep=(torch.tensor(lengths).cumsum(0) - 1).tolist(),
+        torch.tensor([token for row in rows for token in row], device=model.device),
+        torch.tensor(positions(stem, places, lengths), device=model.device),
+        keep=torch.tensor(lengths, device=model.device).cumsum(0) - 1,
         levels=stem.levels(places, lengths),
-        own=Prefill(Padding(lengths, model.device), lanes, first_lane),
+        own=list(whole_rows(model, lengths, lanes, first_lane)),
     )
+
+
+def positions(stem: Stem, places: Sequence[int], lengths: Sequence[int]) -> list[int]:
+    """Of all tokens of whole rows."""
+    starts = [stem.lengths[place] for place in places]
+    return [start + n for start, length in zip(starts, lengths, strict=True) for n in range(length)]
+
+
+def whole_rows(model: LanguageModel, lengths: Sequence[int], lanes: Lanes | None, first_lane: int) -> Iterator[Prefill]:
+    """Neighbours of like length attend together, so that little is padded; sorted rows make few such groups."""
+    lane = first_lane
+    for longest, group in groupby(lengths, length_class):
+        some = list(group)
+        padding = Padding(some, model.device, longest=longest if model.deterministic else None)
+        yield Prefill(model.kernel, padding, lanes, lane)
+        lane += len(some)
 
 
 def forward(
     model: LanguageModel,
-    token_ids: Sequence[int],
-    positions: Sequence[int],
-    keep: Sequence[int],
+    token_ids: Tensor,
+    positions: Tensor,
+    keep: Tensor | int,
     levels: Sequence[Level],
-    own: Own,
+    own: Sequence[Own],
 ) -> Tensor:
-    """fp32 logits [len(keep), vocab] after those tokens of the forward that `keep` counts."""
-    where = torch.tensor(positions, device=model.device)
-    return model.logits(
-        torch.tensor(token_ids, device=model.device),
-        where,
-        torch.tensor(keep, device=model.device),
-        Packed(model.kernel, where, levels, own),
-    )
+    """fp32 logits after those tokens of the forward that `keep` counts; 0 keeps all."""
+    extra = -len(token_ids) % _STEP if model.deterministic else 0
+    if extra:
+        keep = torch.arange(len(token_ids), device=model.device) if isinstance(keep, int) else keep
+        own = [*own, Prefill(model.kernel, Padding([extra], model.device))]
+        token_ids, positions = pad(token_ids, (0, extra)), pad(positions, (0, extra))
+    return model.logits(token_ids, positions, keep, Packed(model.kernel, positions, levels, own))

@@ -1,122 +1,111 @@
-"""Answers for the rows of a batch, a token at a time: packed prefill, then one step for all rows still running."""
+"""Answers for the rows of a batch: they stream through the lanes, and a lane that falls free is taken at the next step.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+step    | 0               | 1                   | 2               | 3
+lane 0  | row 0 prefill   | row 0 decode        | decode, ends    | row 2 prefill
+lane 1  | row 1 prefill   | row 1 decode, ends  | row 3 prefill   | row 3 decode       each step is one packed forward
+"""
 
-import torch
+from collections import deque
+from collections.abc import Callable, Sequence
+
 from torch import Tensor
 
-from pipeline.inference.attention import Decode
-from pipeline.inference.forward import Ids, chunks, forward, prefill
-from pipeline.inference.lanes import Lanes
-from pipeline.inference.masks import length_mask
+from pipeline.inference.capacity import Capacity, is_out_of_memory
+from pipeline.inference.crew import Crew
+from pipeline.inference.lane_pool import LanePool
 from pipeline.inference.model import LanguageModel
+from pipeline.inference.padding import length_class
+from pipeline.inference.ranks import Answer, Rank
 from pipeline.inference.sampling import Picker
 from pipeline.inference.stem import Stem
 from pipeline.inference.stopping import StopRule
+from pipeline.rows import TokenLogprob
 from pipeline.timing import Stopwatch
 
-#: Lanes grow by so many tokens; most answers end long before max_tokens.
-_ROOM = 64
-#: Keys and values of all lanes at most; rows beyond that wait for the next round.
-_LANE_BYTES = 2 << 30
+#: Logits of a step, the ids picked -> what is to be told of them.
+Report = Callable[[Tensor, Tensor], Sequence[TokenLogprob | None]]
 
 
-@dataclass(slots=True)
-class Answer:
-    """What one row has generated so far; `finish` is set when it stops: stop, length or numeric."""
+class Generation:
+    """One batch; `run` closes every answer. The picker knows the answers by their places."""
 
-    place: int  #: among the rows of the stem
-    prompt: Ids
-    limit: int  #: tokens it may generate
-    token_ids: list[int] = field(default_factory=list)
-    finish: str | None = None
+    def __init__(
+        self,
+        model: LanguageModel,
+        stem: Stem,
+        answers: Sequence[Answer],
+        rule: StopRule,
+        picker: Picker,
+        pool: LanePool,
+        capacity: Capacity,
+        report: Report | None = None,
+    ) -> None:
+        self._model, self._stem, self._rule, self._picker = model, stem, rule, picker
+        self._capacity, self._report = capacity, report
+        blocks = pool.open([answer.longest for answer in answers])
+        self._ranks = [
+            Rank(lanes, deque(answer for answer in answers if length_class(answer.longest) == longest))
+            for longest, lanes in sorted(blocks.items(), reverse=True)
+        ]
+        self._crew = Crew(model, stem, self._ranks)
 
-    @property
-    def length(self) -> int:
-        """Tokens in its lane before the next one: its last token has no key yet."""
-        return len(self.prompt) + len(self.token_ids) - 1
+    def run(self, watch: Stopwatch) -> None:
+        """A forward with prompts in it counts as prefill, whatever it decodes beside them."""
+        while any(rank.waiting or rank.running for rank in self._ranks):
+            newcomers = self._admit()
+            with watch.stage("prefill" if newcomers else "decode"):
+                logits = self._forward(newcomers)
+                if logits is not None:
+                    self._extend([*self._crew.answers, *(answer for _, some in newcomers for answer in some)], logits)
 
+    def _admit(self) -> list[tuple[Rank, list[Answer]]]:
+        """The longest rows first, for they may take longest; a row that no forward holds runs when it is alone."""
+        room = self._capacity.tokens - len(self._crew.answers)
+        newcomers = []
+        for rank in self._ranks:
+            if admitted := rank.admit(room):
+                newcomers.append((rank, admitted))
+                room -= sum(len(answer.prompt) for answer in admitted)
+        if not newcomers and not self._crew.answers:
+            rank = next(rank for rank in self._ranks if rank.waiting)
+            newcomers.append((rank, rank.admit(len(rank.waiting[0].prompt))))
+        return newcomers
 
-def generate(
-    model: LanguageModel,
-    stem: Stem,
-    prompts: Sequence[Ids],
-    limits: Sequence[int],
-    rule: StopRule,
-    picker: Picker,
-    watch: Stopwatch,
-) -> list[Answer]:
-    """Answers in the order of `prompts`, which is the picker's too; neighbours of like length waste least."""
-    answers = [Answer(place, *row) for place, row in enumerate(zip(prompts, limits, strict=True))]
-    for part in _rounds(answers, _LANE_BYTES // model.shape.bytes_per_token()):
-        _run(model, stem, answers[part], rule, picker, watch)
-    return answers
+    def _forward(self, newcomers: Sequence[tuple[Rank, Sequence[Answer]]]) -> Tensor | None:
+        """None where memory ran out, and less is to be tried."""
+        if not newcomers:
+            return self._crew.step()
+        try:
+            return self._crew.step_with(newcomers)
+        except Exception as error:
+            tokens = [len(answer.prompt) for _, admitted in newcomers for answer in admitted]
+            if not is_out_of_memory(error) or len(self._crew.answers) + len(tokens) == 1:
+                raise
+            self._capacity.halve(len(self._crew.answers) + sum(tokens))
+            for rank, admitted in newcomers:
+                rank.dismiss(admitted)
+            return None
 
+    def _extend(self, answers: Sequence[Answer], logits: Tensor) -> None:
+        """The only place that waits for the device: for the tokens picked, and what is to be told of them."""
+        picked = self._picker.choose([answer.place for answer in answers], logits)
+        told = [None] * len(answers) if self._report is None else self._report(logits, picked)
+        for answer, token, logprob in zip(answers, picked.tolist(), told, strict=True):
+            self._append(answer, token, logprob)
+        left = [rank.close() for rank in self._ranks]
+        if any(left) or len(answers) > len(self._crew.answers):
+            self._crew = Crew(self._model, self._stem, self._ranks)
+        else:
+            self._crew.advance(picked)
 
-def _rounds(answers: Sequence[Answer], lane_tokens: int) -> Iterator[slice]:
-    """Consecutive rows whose lanes fit even if every answer takes all that it may; at least one row a round."""
-    start, longest = 0, 0
-    for place, answer in enumerate(answers):
-        longest = max(longest, len(answer.prompt) + answer.limit)
-        if place > start and longest * (place - start + 1) > lane_tokens:
-            yield slice(start, place)
-            start, longest = place, len(answer.prompt) + answer.limit
-    yield slice(start, len(answers))
-
-
-def _run(
-    model: LanguageModel, stem: Stem, answers: list[Answer], rule: StopRule, picker: Picker, watch: Stopwatch
-) -> None:
-    prompts = [answer.prompt for answer in answers]
-    lanes = Lanes(model.shape, len(prompts), max(map(len, prompts)) + _ROOM)
-    with watch.stage("prefill"):
-        places = [answer.place for answer in answers]
-        logits = [prefill(model, stem, places[part], prompts[part], lanes, part.start) for part in chunks(prompts)]
-        _extend(answers, torch.cat(logits), rule, picker)
-    with watch.stage("decode"):
-        running = _close_ranks(answers, lanes)
-        while running:
-            _extend(running, _step(model, stem, running, lanes), rule, picker)
-            running = _close_ranks(running, lanes)
-
-
-def _step(model: LanguageModel, stem: Stem, running: list[Answer], lanes: Lanes) -> Tensor:
-    """Logits [running, vocab] after each row's newest token; row i of `running` is lane i."""
-    lengths = torch.tensor([answer.length for answer in running], device=model.device)
-    longest = max(answer.length for answer in running) + 1
-    if longest > lanes.capacity:
-        lanes.grow(longest + _ROOM)
-    return forward(
-        model,
-        token_ids=[answer.token_ids[-1] for answer in running],
-        positions=[stem.lengths[answer.place] + answer.length for answer in running],
-        keep=range(len(running)),
-        levels=stem.levels([answer.place for answer in running], [1] * len(running)),
-        own=Decode(lanes, lengths, length_mask(lengths + 1, longest)),
-    )
-
-
-def _extend(running: list[Answer], logits: Tensor, rule: StopRule, picker: Picker) -> None:
-    picked = picker.pick([answer.place for answer in running], logits)
-    for answer, token in zip(running, picked, strict=True):
-        if token is None:
+    def _append(self, answer: Answer, token: int, logprob: TokenLogprob | None) -> None:
+        if token < 0:
             answer.finish = "numeric"
-            continue
+            return
         answer.token_ids.append(token)
-        if rule.stops(answer.token_ids):
+        if logprob is not None:
+            answer.logprobs.append(logprob)
+        if self._rule.stops(answer.token_ids):
             answer.finish = "stop"
         elif len(answer.token_ids) >= answer.limit:
             answer.finish = "length"
-
-
-def _close_ranks(running: list[Answer], lanes: Lanes) -> list[Answer]:
-    """Finished rows leave; the last rows take their lanes, so that running rows stay lanes 0, 1, 2 ..."""
-    left = list(running)
-    for lane in reversed(range(len(left))):
-        if left[lane].finish is not None:
-            last = left.pop()
-            if lane < len(left):
-                lanes.move(len(left), lane)
-                left[lane] = last
-    return left

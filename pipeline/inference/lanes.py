@@ -1,7 +1,7 @@
 """Where keys and values live: a fixed number of lanes, one row each, all layers alike. A prefix is one full lane."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,8 +28,9 @@ class Lanes:
     def __init__(self, shape: LaneShape, lanes: int, capacity: int) -> None:
         self._shape = shape
         self.count, self.capacity = lanes, capacity
-        self._keys = [self._room(capacity) for _ in range(shape.layers)]
-        self._values = [self._room(capacity) for _ in range(shape.layers)]
+        self._lane = torch.arange(lanes, device=shape.device)
+        self._keys = [self._room() for _ in range(shape.layers)]
+        self._values = [self._room() for _ in range(shape.layers)]
 
     @property
     def nbytes(self) -> int:
@@ -41,11 +42,11 @@ class Lanes:
         self._keys[layer][first : first + rows, :, :tokens] = keys
         self._values[layer][first : first + rows, :, :tokens] = values
 
-    def append(self, layer: int, lengths: Tensor, keys: Tensor, values: Tensor) -> None:
-        """keys, values [rows, kv_heads, dim] go to place lengths[i] of lane i."""
-        lane = torch.arange(len(lengths), device=lengths.device)
-        self._keys[layer][lane, :, lengths] = keys
-        self._values[layer][lane, :, lengths] = values
+    def append(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
+        """keys, values [rows, kv_heads, dim] go to place places[i] of lane i."""
+        lane = self._lane[: len(places)]
+        self._keys[layer][lane, :, places] = keys
+        self._values[layer][lane, :, places] = values
 
     def read(self, layer: int, rows: int, tokens: int, first: int = 0) -> tuple[Tensor, Tensor]:
         """Views of the first `tokens` places of lanes first..first+rows."""
@@ -60,17 +61,15 @@ class Lanes:
             taken.write(layer, 0, keys, values)
         return taken
 
-    def move(self, source: int, target: int) -> None:
-        """A finished row's lane is taken by another row's keys and values."""
+    def move(self, source: int, target: int, tokens: int) -> None:
+        """The first `tokens` places of a lane take those of another, whose row has finished."""
         for block in (*self._keys, *self._values):
-            block[target] = block[source]
+            block[target, :, :tokens] = block[source, :, :tokens]
 
-    def grow(self, capacity: int) -> None:
-        """Room for rows that go on longer than was allotted."""
-        more = capacity - self.capacity
-        self._keys = [torch.cat([block, self._room(more)], 2) for block in self._keys]
-        self._values = [torch.cat([block, self._room(more)], 2) for block in self._values]
-        self.capacity = capacity
+    def clear(self, lane: int) -> None:
+        """For a row that left numbers behind which are not finite: even unseen they would spoil the next one's."""
+        for block in (*self._keys, *self._values):
+            block[lane] = 0
 
     @classmethod
     def stack(cls, parts: Sequence["Lanes"]) -> "Lanes":
@@ -83,6 +82,15 @@ class Lanes:
                 stacked.write(layer, lane, keys, values)
         return stacked
 
-    def _room(self, capacity: int) -> Tensor:
+    def to(self, device: torch.device) -> "Lanes":
+        """Itself where it is there, otherwise a copy."""
+        if device == self._shape.device:
+            return self
+        copy = Lanes(replace(self._shape, device=device), self.count, self.capacity)
+        for layer in range(self._shape.layers):
+            copy.write(layer, 0, *self.read(layer, self.count, self.capacity))
+        return copy
+
+    def _room(self) -> Tensor:
         s = self._shape
-        return torch.zeros(self.count, s.kv_heads, capacity, s.dim, dtype=s.dtype, device=s.device)
+        return torch.zeros(self.count, s.kv_heads, self.capacity, s.dim, dtype=s.dtype, device=s.device)

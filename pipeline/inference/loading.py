@@ -5,6 +5,7 @@ import io
 import tempfile
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from transformers.utils import logging
 
 from pipeline.errors import ModelError, TryAgain
 from pipeline.inference import attention
-from pipeline.inference.checkpoint import Checkpoint
+from pipeline.inference.adapter import attach
+from pipeline.inference.allocator import keep_freed_memory
+from pipeline.inference.checkpoint import Checkpoint, identify
 from pipeline.inference.device import choose_device, choose_dtype
 from pipeline.inference.families import refuse_unsupported
 from pipeline.inference.model import LanguageModel, describe
+from pipeline.inference.prelaid import lay_out
 from pipeline.inference.proof import prove
 
 
@@ -44,19 +48,39 @@ def load_model(
     """Raises ModelError where the model cannot be loaded, or its answers would not be exactly its own."""
     options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
     target = choose_device(device)
-    precision = choose_dtype(dtype, target)
+    if target.type == "cpu":
+        keep_freed_memory()
     try:
         with _silence():
             config = AutoConfig.from_pretrained(checkpoint.source, **options)
             refuse_unsupported(config)
-            network = AutoModelForCausalLM.from_pretrained(
-                checkpoint.source, config=config, dtype=precision, attn_implementation=attention.NAME, **options
+            precision = choose_dtype(dtype, target, config.dtype)
+            # Quantised weights are not to be moved once they are loaded, so that they go where they stay.
+            network, told = AutoModelForCausalLM.from_pretrained(
+                checkpoint.source,
+                config=config,
+                dtype=precision,
+                device_map={"": target},
+                attn_implementation=attention.NAME,
+                output_loading_info=True,
+                **options,
             )
+            _require_whole(checkpoint, sorted(told["missing_keys"]))
     except ModelError:
         raise
+    except ImportError as error:
+        raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_wanting(error)}") from error
     except Exception as error:
         raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
-    return adopt(network.to(target).eval())
+    model = adopt(network.eval())
+    if checkpoint.adapter is not None:
+        # Some quantised weights unfold in a first forward, which the proof of the model alone has been.
+        with _silence():
+            network = attach(network, checkpoint.adapter)
+        model = adopt(network.eval())
+    lay_out(model.network)
+    prove(model)
+    return replace(model, identity=identify(checkpoint))
 
 
 def adopt(network: Any) -> LanguageModel:
@@ -66,6 +90,13 @@ def adopt(network: Any) -> LanguageModel:
     model = describe(network)
     prove(model)
     return model
+
+
+def _require_whole(checkpoint: Checkpoint, missing: list[str]) -> None:
+    """transformers makes up what is missing, for whoever wants to train it."""
+    if missing:
+        others = f" and {len(missing) - 1} other{'s' if len(missing) > 2 else ''}" if len(missing) > 1 else ""
+        raise ModelError(f"The model {checkpoint.source} is incomplete: it has no weights for {missing[0]}{others}.")
 
 
 def _save_whole(tokenizer: Any, directory: Path) -> None:
@@ -87,6 +118,13 @@ def _save_whole(tokenizer: Any, directory: Path) -> None:
 def _which(checkpoint: Checkpoint) -> dict[str, Any]:
     named = {"gguf_file": checkpoint.gguf_file, "revision": checkpoint.revision}
     return {option: value for option, value in named.items() if value is not None}
+
+
+def _wanting(error: ImportError) -> str:
+    """Of a quantiser most often, which transformers names in a sentence of its own or not at all."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"it needs the package {error.name}; `pip install {error.name}` brings it."
+    return _first_line(error)
 
 
 def _first_line(error: Exception) -> str:

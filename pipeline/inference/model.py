@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.attention import Packed
-from pipeline.inference.kernels.kernel import Kernel
+from pipeline.inference.kernels.kernel import DecodeKernel, Kernel
 from pipeline.inference.kernels.selection import choose_kernel
 from pipeline.inference.lanes import LaneShape
 
@@ -19,17 +19,20 @@ class LanguageModel:
     network: Any
     shape: LaneShape
     kernel: Kernel
+    decode_kernel: DecodeKernel
     kernel_name: str
     context: int  #: tokens, prompt and answer together
     vocab_size: int
     stop_ids: frozenset[int]
+    deterministic: bool = False  #: a row's numbers depend on the row alone, at the price of some padding
+    identity: str = ""  #: names its weights, with what was merged into them; empty where they are of unknown origin
 
     @property
     def device(self) -> torch.device:
         return self.shape.device
 
-    def logits(self, token_ids: Tensor, positions: Tensor, keep: Tensor, packed: Packed) -> Tensor:
-        """token_ids, positions [tokens] -> fp32 logits [len(keep), vocab] after the tokens that `keep` counts."""
+    def logits(self, token_ids: Tensor, positions: Tensor, keep: Tensor | int, packed: Packed) -> Tensor:
+        """token_ids, positions [tokens] -> fp32 logits [kept, vocab] after the tokens that `keep` counts, 0 for all."""
         output = self.network(
             input_ids=token_ids[None],
             position_ids=positions[None],
@@ -45,7 +48,7 @@ def describe(network: Any) -> LanguageModel:
     """The facts, read off a transformers model and its configuration."""
     config, embedding = network.config, network.get_input_embeddings().weight
     heads = config.num_attention_heads
-    name, _, kernel = choose_kernel(embedding.device, embedding.dtype)
+    choice = choose_kernel(embedding.device, embedding.dtype)
     return LanguageModel(
         network=network,
         shape=LaneShape(
@@ -55,8 +58,9 @@ def describe(network: Any) -> LanguageModel:
             dtype=embedding.dtype,
             device=embedding.device,
         ),
-        kernel=kernel,
-        kernel_name=name,
+        kernel=choice.kernel,
+        decode_kernel=choice.decode,
+        kernel_name=choice.name,
         context=int(config.max_position_embeddings),
         vocab_size=embedding.shape[0],
         stop_ids=_stop_ids(network),

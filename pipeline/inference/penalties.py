@@ -12,6 +12,8 @@ Rule = Callable[[Tensor], Tensor]
 
 #: In a row that has seen less than others: over any token id.
 _NOTHING = 1 << 40
+#: Columns for what rows see grow by so many.
+_ROOM = 64
 
 
 def repetition(penalty: float) -> Rule:
@@ -25,23 +27,34 @@ def presence(penalty: float) -> Rule:
 
 
 class Penalty:
-    """A rule for all rows of a batch, and what each of them has seen: its history first, then what is added."""
+    """A rule for all rows of a batch, and what each of them has seen: its history first, then what is added.
+
+    What was seen stays on the device; how much it is, is known here, so that nothing has to wait for the device.
+    """
 
     def __init__(self, rule: Rule, histories: Sequence[Sequence[int]]) -> None:
         distinct = [torch.tensor(sorted(set(history)), dtype=torch.long) for history in histories]
         self._rule = rule
+        self._counts = [len(history) for history in distinct]
         self._seen = pad_sequence(distinct, batch_first=True, padding_value=_NOTHING)
 
     def lower(self, places: Sequence[int], scores: Tensor) -> Tensor:
         """scores [rows, vocab] -> the same; `places` are those of the rows in the batch."""
         self._seen = self._seen.to(scores.device)
+        longest = max((self._counts[place] for place in places), default=0)
         # One column more takes what is nothing, and tokens that a model reads but has no scores for.
-        token_ids = self._seen[list(places)].clamp(max=scores.shape[-1])
+        token_ids = self._seen[self._index(places), :longest].clamp(max=scores.shape[-1])
         wide = pad(scores, (0, 1))
         return wide.scatter(1, token_ids, self._rule(wide.gather(1, token_ids)))[:, :-1]
 
-    def add(self, places: Sequence[int], token_ids: Sequence[int]) -> None:
-        """One token for each of the places, which are distinct."""
-        column = torch.full((len(self._seen), 1), _NOTHING)
-        column[list(places), 0] = torch.tensor(token_ids, dtype=torch.long)
-        self._seen = torch.cat([self._seen, column.to(self._seen.device)], 1)
+    def add(self, places: Sequence[int], token_ids: Tensor) -> None:
+        """token_ids [rows], one for each of the places, which are distinct; below 0 is nothing."""
+        columns = [self._counts[place] for place in places]
+        for place in places:
+            self._counts[place] += 1
+        if columns and max(columns) >= self._seen.shape[1]:
+            self._seen = pad(self._seen, (0, max(columns) + _ROOM - self._seen.shape[1]), value=_NOTHING)
+        self._seen[self._index(places), self._index(columns)] = token_ids.where(token_ids >= 0, _NOTHING)
+
+    def _index(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(list(numbers), dtype=torch.long, device=self._seen.device)

@@ -1,38 +1,56 @@
 """From the rows of a batch to the stem that they continue: nodes that the store has not, computed depth by depth."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from pipeline.inference.forward import chunks, prefill
+from pipeline.inference.capacity import Capacity
+from pipeline.inference.forward import prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.model import LanguageModel
+from pipeline.inference.padding import length_class
 from pipeline.inference.prefix_store import Path, PrefixStore
 from pipeline.inference.stem import Chain, Node, Stem
 
 
-def plant(model: LanguageModel, store: PrefixStore, paths: Sequence[Sequence[Path]]) -> tuple[Stem, int]:
-    """For each row the paths of its nodes, shortest first -> the stem, and how many tokens had to be computed."""
-    nodes: dict[Path, Node] = {}
+def plant(
+    model: LanguageModel,
+    store: PrefixStore,
+    paths: Sequence[Sequence[Path]],
+    capacity: Capacity,
+    passing: Container[Path] = (),
+) -> tuple[Stem, int]:
+    """For each row the paths of its nodes, shortest first -> the stem, and how many tokens had to be computed.
+
+    Nodes that are `passing` are of use to this batch alone, and are not stored.
+    """
+    nodes: dict[tuple[Path, ...], Node] = {}
     computed = 0
     for depth in range(max(map(len, paths), default=0)):
-        above = {row[depth]: row[:depth] for row in paths if depth < len(row)}
-        found = {path: node for path in above if (node := store.get(path)) is not None}
-        missing = sorted(above.keys() - found.keys(), key=len)
-        nodes |= found
-        chains = [tuple(nodes[path] for path in above[path]) for path in missing]
-        for path, node in zip(missing, _compute(model, chains, missing), strict=True):
-            nodes[path] = node
-            store.put(path, node)
+        wanted = dict.fromkeys(tuple(row[: depth + 1]) for row in paths if depth < len(row))
+        nodes |= {trail: node for trail in wanted if (node := store.get(trail[-1], _start(trail))) is not None}
+        missing = sorted(wanted.keys() - nodes.keys(), key=lambda trail: len(trail[-1]))
+        chains = [tuple(nodes[trail[:end]] for end in range(1, depth + 1)) for trail in missing]
+        rows = [trail[-1][_start(trail) :] for trail in missing]
+        for trail, node in zip(missing, _compute(model, chains, rows, capacity), strict=True):
+            nodes[trail] = node
+            if trail[-1] not in passing:
+                store.put(trail[-1], node)
             computed += node.lanes.capacity
-    return Stem([tuple(nodes[path] for path in row) for row in paths], model.device), computed
+    chains = [tuple(nodes[tuple(row[:end])] for end in range(1, len(row) + 1)) for row in paths]
+    return Stem(chains, model.device), computed
 
 
-def _compute(model: LanguageModel, chains: Sequence[Chain], paths: Sequence[Path]) -> list[Node]:
+def _start(trail: tuple[Path, ...]) -> int:
+    """Where the last node's own tokens begin: the same ones may be divided otherwise in other batches."""
+    return len(trail[-2]) if len(trail) > 1 else 0
+
+
+def _compute(model: LanguageModel, chains: Sequence[Chain], rows: Sequence[Path], capacity: Capacity) -> list[Node]:
     stem = Stem(chains, model.device)
-    rows = [path[start:] for path, start in zip(paths, stem.lengths, strict=True)]
-    nodes: list[Node] = []
-    for part in chunks(rows) if rows else ():
-        lanes = Lanes(model.shape, part.stop - part.start, max(map(len, rows[part])))
-        prefill(model, stem, range(part.start, part.stop), rows[part], lanes)
-        for lane, place in enumerate(range(part.start, part.stop)):
-            nodes.append(Node(stem.lengths[place], lanes.take(lane, len(rows[place]))))
-    return nodes
+
+    def nodes(part: slice) -> list[Node]:
+        places = range(len(rows))[part]
+        lanes = Lanes(model.shape, len(places), length_class(max(map(len, rows[part]))))
+        prefill(model, stem, places, rows[part], lanes)
+        return [Node(stem.lengths[place], lanes.take(n, len(rows[place]))) for n, place in enumerate(places)]
+
+    return [node for some in capacity.parts(rows, nodes) for node in some]

@@ -1,30 +1,104 @@
-"""The prefix store: keys and values of shared prefixes, paid for once, least recently used out, bounded in bytes."""
+"""The prefix store: keys and values of shared prefixes, paid for once, in device memory, host memory and on disk."""
 
-from collections import OrderedDict
+import math
+import time
+from collections.abc import Callable
+from importlib.metadata import version
 
+import torch
+
+from pipeline.inference.model import LanguageModel
+from pipeline.inference.prefix_disk import PrefixDisk
+from pipeline.inference.prefix_memory import Kept, PrefixMemory
 from pipeline.inference.stem import Node
+from pipeline.settings import Settings
 
 Path = tuple[int, ...]
 
+#: What may compute other numbers from the same weights. Devices of one type and kernel differ by rounding only.
+_SOFTWARE = ("pipeline", "torch", "transformers")
+
 
 class PrefixStore:
-    """Nodes by the token ids from the very first to the node's last. The newest is always kept, however large."""
+    """Nodes by the token ids from the very first to the node's last, as long as they are used.
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._kept: OrderedDict[Path, Node] = OrderedDict()
+    What device memory has no room for falls to the host's; both bring a node back to the device when it is asked for.
+    On disk lies what is likely to be asked for by another process: the first node of all, with which all rows of a job
+    begin, and what a second batch reads. A document that only one batch reads is not worth its file.
+    """
+
+    def __init__(
+        self,
+        max_bytes: int,
+        *,
+        host_bytes: int = 0,
+        device: torch.device | None = None,
+        disk: PrefixDisk | None = None,
+        ttl_s: float = math.inf,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`device` is the one to which nodes come back from the host; nodes of which nobody makes use live `ttl_s`."""
+        self._memory = PrefixMemory(max_bytes, device)
+        self._host = PrefixMemory(host_bytes, torch.device("cpu"))
+        self._disk, self._ttl_s, self._clock = disk, ttl_s, clock
+
+    @classmethod
+    def open(cls, model: LanguageModel, settings: Settings) -> "PrefixStore":
+        """Where a model computes on the CPU, the host's memory is the device's. One of unknown identity has no disk."""
+        directory, ttl_s = settings.home.absolute() / "prefixes", settings.prefix_ttl_s
+        disk = None
+        if model.identity:
+            disk = PrefixDisk(directory, _origin(model), model.shape, settings.prefix_disk_bytes, ttl_s)
+        host_bytes = 0 if model.device.type == "cpu" else settings.prefix_host_bytes
+        return cls(settings.prefix_bytes, host_bytes=host_bytes, device=model.device, disk=disk, ttl_s=ttl_s)
 
     @property
     def nbytes(self) -> int:
-        return sum(node.lanes.nbytes for node in self._kept.values())
+        """In device memory."""
+        return self._memory.nbytes
 
-    def get(self, path: Path) -> Node | None:
-        node = self._kept.get(path)
+    @property
+    def host_nbytes(self) -> int:
+        return self._host.nbytes
+
+    def get(self, path: Path, start: int) -> Node | None:
+        """The node that goes on from `start`, where the one above it ends: the same tokens may be divided otherwise."""
+        node = self._remembered(path)
+        if node is not None and node.start == start:
+            self._write(path, node)
+            return node
+        if self._disk is None:
+            return None
+        node = self._disk.read(path, start)
         if node is not None:
-            self._kept.move_to_end(path)
+            self._remember(path, Kept(node, self._clock()))
         return node
 
     def put(self, path: Path, node: Node) -> None:
-        self._kept[path] = node
-        while self.nbytes > self._max_bytes and len(self._kept) > 1:
-            self._kept.popitem(last=False)
+        is_first = not self._memory.nbytes
+        self._remember(path, Kept(node, self._clock()))
+        if is_first:
+            self._write(path, node)
+
+    def _remembered(self, path: Path) -> Node | None:
+        now_s = self._clock()
+        for memory in (self._memory, self._host):
+            memory.expire(now_s - self._ttl_s)
+        fallen = self._host.take(path)
+        if fallen is not None:
+            self._remember(path, fallen)
+        return self._memory.get(path, now_s)
+
+    def _remember(self, path: Path, kept: Kept) -> None:
+        for left, old in self._memory.put(path, kept):
+            if self._host.fits(old.node):
+                self._host.put(left, old)
+
+    def _write(self, path: Path, node: Node) -> None:
+        if self._disk is not None:
+            self._disk.keep(path, node)
+
+
+def _origin(model: LanguageModel) -> str:
+    software = ", ".join(f"{name} {version(name)}" for name in _SOFTWARE)
+    return f"{model.identity}, {model.kernel_name} on {model.device.type}, {software}"

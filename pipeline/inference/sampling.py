@@ -23,42 +23,43 @@ _CANDIDATES = 1024
 
 
 class Picker:
-    """Picks for the rows of one batch, and remembers what their next tokens depend on. A row is known by its place."""
+    """Picks for samples of the rows of one batch, and remembers what their next tokens depend on.
 
-    def __init__(self, sampling: Sampling, row_ids: Sequence[int], histories: Sequence[Sequence[int]]) -> None:
-        """`histories` are all token ids of each row's prompt, what it shares with others included."""
+    A sample is known by its place among all of them; it may come and go between steps.
+    """
+
+    def __init__(self, sampling: Sampling, rows: Sequence[tuple[int, int]], histories: Sequence[Sequence[int]]) -> None:
+        """`rows` are (row_id, sample_no); `histories` all token ids of each one's prompt, shared ones included."""
         self._penalties = _penalties(sampling, histories)
         self._warpers = _warpers(sampling)
         draws = sampling.temperature > 0
-        self._numbers = [row_numbers(sampling.seed, row_id) for row_id in row_ids] if draws else []
+        self._numbers = [row_numbers(sampling.seed, *row) for row in rows] if draws else []
 
-    def pick(self, places: Sequence[int], logits: Tensor) -> list[int | None]:
-        """logits [rows, vocab] -> a token id for each row, None where its logits are not finite numbers."""
+    def choose(self, places: Sequence[int], logits: Tensor) -> Tensor:
+        """logits [rows, vocab], of distinct places -> token ids [rows], -1 where the logits are not finite numbers.
+
+        Waits for nothing that the device has still to compute.
+        """
         scores = logits
         for penalty in self._penalties:
             scores = penalty.lower(places, scores)
         best, token_ids = scores.max(-1)
         if self._numbers:
             token_ids = draw(self._warp(scores), [self._numbers[place].random() for place in places])
-        finite = best.isfinite().tolist()
-        picked = [token if real else None for token, real in zip(token_ids.tolist(), finite, strict=True)]
-        self._remember(places, picked)
-        return picked
+        token_ids = token_ids.where(best.isfinite(), -1)
+        for penalty in self._penalties:
+            penalty.add(places, token_ids)
+        return token_ids
 
     def _warp(self, scores: Tensor) -> Tensor:
         for warper in self._warpers:
             scores = warper(None, scores)
         return scores
 
-    def _remember(self, places: Sequence[int], picked: Sequence[int | None]) -> None:
-        news = [(place, token) for place, token in zip(places, picked, strict=True) if token is not None]
-        for penalty in self._penalties:
-            penalty.add([place for place, _ in news], [token for _, token in news])
 
-
-def row_numbers(seed: int, row_id: int) -> random.Random:
+def row_numbers(seed: int, row_id: int, sample_no: int = 0) -> random.Random:
     """The same numbers on every machine, whoever answers the row, beside whatever rows, in whichever try."""
-    digest = hashlib.sha256(f"{seed}:{row_id}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}:{row_id}:{sample_no}".encode()).digest()
     return random.Random(int.from_bytes(digest, "big"))  # noqa: S311 - answers are no secrets
 
 
@@ -78,12 +79,14 @@ def draw(scores: Tensor, numbers: Sequence[float]) -> Tensor:
 def keep_top_p(scores: Tensor, top_p: float, candidates: int = _CANDIDATES) -> Tensor:
     """As transformers' TopPLogitsWarper, but that equals of the least token kept are kept too.
 
-    That one sorts the whole vocabulary, which takes a CPU several times as long.
+    That one sorts the whole vocabulary, which takes a CPU several times as long; a GPU is quick at it, and would have
+    to be waited for to learn whether `candidates` are enough.
     """
     shares, vocab_size = scores.softmax(-1), scores.shape[-1]
-    likeliest = shares.topk(min(candidates, vocab_size)).values
+    few = min(candidates, vocab_size) if scores.device.type == "cpu" else vocab_size
+    likeliest = shares.topk(few).values
     before = likeliest.cumsum(-1) - likeliest
-    if candidates < vocab_size and (before[:, -1] < top_p).any():
+    if few < vocab_size and (before[:, -1] < top_p).any():
         return keep_top_p(scores, top_p, vocab_size)
     kept = (before < top_p).sum(-1, keepdim=True)
     least = likeliest.gather(-1, (kept - 1).clamp(min=0))

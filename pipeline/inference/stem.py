@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from pipeline.inference.attention import Level
 from pipeline.inference.lanes import Lanes
@@ -43,8 +42,10 @@ class Stem:
 
     def levels(self, places: Sequence[int], tokens: Sequence[int]) -> list[Level]:
         """For a forward over the rows at `places`, of which each has so many tokens, one row after the other."""
-        counts = torch.tensor(tokens, device=self._device)
-        levels = (stored.level([stored.lane_of_row[place] for place in places], counts) for stored in self._levels)
+        levels = (
+            stored.level([stored.lane_of_row[place] for place in places], tokens, self._device)
+            for stored in self._levels
+        )
         return [level for level in levels if level is not None]
 
 
@@ -60,7 +61,7 @@ class _Stored:
         is_one = len(distinct) == 1 and None not in nodes
         self._lanes = distinct[0].lanes if is_one else Lanes.stack([node.lanes for node in distinct])
 
-    def level(self, lanes: Sequence[int | None], tokens: Tensor) -> Level | None:
+    def level(self, lanes: Sequence[int | None], tokens: Sequence[int], device: torch.device) -> Level | None:
         """`lanes` and `tokens` of each row. None where no row reads anything here.
 
         Only the lanes from the first to the last one read take part, so rows of one node should be neighbours.
@@ -69,16 +70,15 @@ class _Stored:
         if not read:
             return None
         first, end = min(read), max(read) + 1
-        starts = torch.tensor(self._starts[first:end], device=tokens.device)
-        lengths = torch.tensor(self._lengths[first:end], device=tokens.device)
-        longest = max(self._lengths[first:end])
-        if end - first == 1 and None not in lanes:
-            return Level(self._lanes, first, starts, longest, None, None)
+        lengths = self._lengths[first:end]
+        starts = torch.tensor(self._starts[first:end], device=device)
+        if len(lengths) == 1 and None not in lanes:
+            return Level(self._lanes, first, starts, lengths[0], None, None)
         # Rows without a node read a lane behind the others of which nothing is seen.
-        own = torch.tensor([end - first if lane is None else lane - first for lane in lanes], device=tokens.device)
-        own = own.repeat_interleave(tokens)
-        starts, lengths = torch.cat([starts, starts[:1]]), torch.cat([lengths, lengths.new_zeros(1)])
+        lengths, starts = [*lengths, 0], torch.cat([starts, starts[:1]])
         used = end - first + (None in lanes)
-        counts = torch.bincount(own, minlength=used).tolist()
-        readers = Padding(counts, tokens.device, own.argsort(stable=True))
-        return Level(self._lanes, first, starts[:used], longest, readers, length_mask(lengths[:used], longest))
+        own = torch.tensor([end - first if lane is None else lane - first for lane in lanes])
+        own = own.repeat_interleave(torch.tensor(tokens))
+        readers = Padding(own.bincount(minlength=used).tolist(), device, own.argsort(stable=True).to(device))
+        mask = length_mask(torch.tensor(lengths[:used], device=device), max(lengths))
+        return Level(self._lanes, first, starts[:used], max(lengths), readers, mask)

@@ -1,7 +1,7 @@
 """Stage 6: single entries of the ledger, shared by the writes that are made of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 
 from sqlalchemy import Connection, Row, Table, func, insert, select, update
@@ -14,6 +14,8 @@ from pipeline.store.schema import batches, jobs, results
 
 #: What a person may write for the newest job, and so no job's name.
 NEWEST = "last"
+
+_COMPLETION = tuple(field.name for field in fields(Completion))
 
 #: SQLAlchemy writes ON CONFLICT through the dialect's own insert; the two read alike.
 INSERT: dict[str, Callable[[Table], sqlite.Insert | postgresql.Insert]] = {
@@ -82,7 +84,7 @@ def insert_results(
     entry = {"job_id": job_id, "batch_no": batch_no, "attempt": attempt, "created_at": now}
     connection.execute(
         INSERT[connection.dialect.name](results).on_conflict_do_nothing(index_elements=["job_id", "row_id"]),
-        [asdict(completion) | entry for completion in completions],
+        [{name: getattr(completion, name) for name in _COMPLETION} | entry for completion in completions],
     )
 
 

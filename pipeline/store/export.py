@@ -17,25 +17,11 @@ from sqlalchemy import Engine
 
 from pipeline.errors import InputError, JobError, PipelineError, TryAgain
 from pipeline.rows import Completion, Status
+from pipeline.store.columns import result_column, result_types, rows_at_once
 from pipeline.store.queries import list_shards, read_results
 from pipeline.store.records import JobRecord, ShardRecord
 
 Format = Literal["csv", "jsonl", "parquet"]
-
-#: What a result adds to its row, after row_id and the input's own columns.
-RESULT_TYPES: dict[str, pa.DataType] = {
-    "status": pa.string(),
-    "output": pa.string(),
-    "label": pa.string(),
-    "score": pa.float64(),
-    "finish_reason": pa.string(),
-    "error_type": pa.string(),
-    "error": pa.string(),
-    "prompt_tokens": pa.int64(),
-    "reused_tokens": pa.int64(),
-    "output_tokens": pa.int64(),
-}
-CHOICE_COLUMNS = frozenset({"label", "score"})
 
 
 def export(
@@ -49,7 +35,7 @@ def export(
 ) -> int:
     """Write the rows that have a result, in the order of the input; how many.
 
-    The columns are row_id, the input's, then the result's (label and score only where the job has choices). A column
+    The columns are row_id, the input's, then the result's (those that the job asked for, columns.py). A column
     of ours whose name the input has already gets the prefix `result_`. A file appears whole or not at all. In CSV and
     JSON lines, bytes are base64; a nested CSV cell is JSON. Raises InputError for a shard that is gone, JobError or
     TryAgain where the target cannot be written.
@@ -68,27 +54,31 @@ def preview(engine: Engine, job: JobRecord, limit: int, status: Status | None = 
 
 
 def _joined(engine: Engine, job: JobRecord, status: Status | None, limit: int | None) -> Iterator[pa.Table]:
-    """A table for each shard that has results; no more than one shard is in memory."""
+    """A table for each shard that has results, or for some rows of it; no more than one shard is in memory."""
     schema = _schema(engine, job)
     wanted = math.inf if limit is None else limit
     for shard in list_shards(engine, job.id):
-        if wanted <= 0:
-            return
-        most = int(min(wanted, shard.row_to - shard.row_from))
-        completions = read_results(engine, shard, status, most)
-        if completions:
-            wanted -= len(completions)
-            yield _join(shard, completions, schema)
+        whole = None
+        for rows in _runs(shard.rows, rows_at_once(job.spec_json, len(shard.rows))):
+            if wanted <= 0:
+                return
+            completions = read_results(engine, job.id, rows, status, int(min(wanted, len(rows))))
+            if completions:
+                wanted -= len(completions)
+                whole = whole or _read(shard.path, lambda file: file.read())
+                yield _join(shard, whole, completions, schema)
 
 
-def _join(shard: ShardRecord, completions: list[Completion], schema: pa.Schema) -> pa.Table:
-    rows = _read(shard.path, lambda file: file.read())
+def _runs(rows: range, length: int) -> Iterator[range]:
+    return (rows[start : start + length] for start in range(0, len(rows), length))
+
+
+def _join(shard: ShardRecord, rows: pa.Table, completions: list[Completion], schema: pa.Schema) -> pa.Table:
     if len(completions) < rows.num_rows:
         rows = rows.take([completion.row_id - shard.row_from for completion in completions])
     columns = [pa.array([completion.row_id for completion in completions], pa.int64()), *rows.columns]
     for field in list(schema)[len(columns) :]:
-        name = field.metadata[b"result"].decode()
-        columns.append(pa.array([getattr(completion, name) for completion in completions], field.type))
+        columns.append(result_column(field.metadata[b"result"].decode(), field.type, completions))
     return pa.table(columns, schema=schema)
 
 
@@ -97,11 +87,9 @@ def _schema(engine: Engine, job: JobRecord) -> pa.Schema:
     shards = list_shards(engine, job.id, limit=1)
     of_input = list(_read(shards[0].path, lambda file: file.schema_arrow)) if shards else []
     taken = {field.name for field in of_input}
-    has_choices = json.loads(job.spec_json).get("choices") is not None
     of_result = [
         pa.field(_free(name, taken), kind, metadata={"result": name})
-        for name, kind in RESULT_TYPES.items()
-        if has_choices or name not in CHOICE_COLUMNS
+        for name, kind in result_types(job.spec_json).items()
     ]
     return pa.schema([pa.field(_free("row_id", taken), pa.int64()), *of_input, *of_result])
 

@@ -1,7 +1,9 @@
 """Stage 7: a job recounted, row by row: what was promised against what is in the tables."""
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select
 
@@ -11,16 +13,21 @@ from pipeline.store.records import BatchState, JobState, Progress, ShardState
 from pipeline.store.schema import batches, jobs, results, shards
 from pipeline.store.transactions import reading
 
+_ANSWERED = (Status.OK, Status.TRUNCATED)
+
 
 def check_integrity(engine: Engine, job_id: str) -> list[str]:
     """What is wrong, a sentence each; empty if all is well. Reads every result, so it takes its time."""
     with reading(engine) as connection:
-        state, n_rows = connection.execute(select(jobs.c.state, jobs.c.n_rows).where(jobs.c.id == job_id)).one()
+        state, n_rows, spec_json = connection.execute(
+            select(jobs.c.state, jobs.c.n_rows, jobs.c.spec_json).where(jobs.c.id == job_id)
+        ).one()
         progress = read_progress(connection, job_id)
         return [
             *_sums(connection, job_id, progress),
             *_shard_ranges(connection, job_id, n_rows),
             *_every_row_once(connection, job_id, state),
+            *_all_that_was_asked_for(connection, job_id, json.loads(spec_json)),
             *_nothing_open(progress, state, n_rows),
         ]
 
@@ -71,6 +78,23 @@ def _every_row_once(connection: Connection, job_id: str, state: JobState) -> Ite
     yield from _named("answered and yet in an open batch", has_result & set(waiting))
     yield from _named("in two open batches", {row_id for row_id, times in waiting.items() if times > 1})
     yield from _named("not of the encoded shards", (has_result | set(waiting)) - expected)
+
+
+def _all_that_was_asked_for(connection: Connection, job_id: str, spec: Mapping[str, Any]) -> Iterator[str]:
+    """Answered rows have all their samples, where there is more than one to a row, and logprobs, where asked for."""
+    n, with_logprobs = spec.get("n", 1), spec.get("logprobs") is not None
+    query = select(
+        results.c.row_id, results.c.status, results.c.samples, results.c.logprobs.is_not(None).label("has_logprobs")
+    )
+    odd_samples, odd_logprobs = set(), set()
+    for row in connection.execute(query.where(results.c.job_id == job_id).execution_options(yield_per=1000)):
+        answered = row.status in _ANSWERED
+        if len(row.samples) != (n if n > 1 and answered else 0):
+            odd_samples.add(row.row_id)
+        if row.has_logprobs != (with_logprobs and answered):
+            odd_logprobs.add(row.row_id)
+    yield from _named("recorded with more samples than they should have, or fewer", odd_samples)
+    yield from _named("recorded without logprobs that were asked for, or with some that were not", odd_logprobs)
 
 
 def _named(what: str, row_ids: set[int]) -> Iterator[str]:

@@ -118,6 +118,11 @@ class Ledger:
         with writing(self._engine) as connection:
             return retries.retry_errors(connection, job_id, batch_rows, self._clock())
 
+    def restate(self, job_id: str, spec_json: str) -> None:
+        """The same job as it was asked for again: other only in what changes no result, such as its output."""
+        with writing(self._engine) as connection:
+            lifecycle.restate(connection, job_id, spec_json)
+
     def fail_note(self, job_id: str, text: str | None) -> None:
         """Why the last run of the job stopped; None where it did not."""
         with writing(self._engine) as connection:

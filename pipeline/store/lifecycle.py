@@ -125,6 +125,10 @@ def revive(connection: Connection, job_id: str) -> None:
     set_job(connection, job_id, state=state, finished_at=None, error=None)
 
 
+def restate(connection: Connection, job_id: str, spec_json: str) -> None:
+    set_job(connection, job_id, spec_json=spec_json)
+
+
 def note(connection: Connection, job_id: str, text: str | None) -> None:
     set_job(connection, job_id, error=text)
 

@@ -91,11 +91,11 @@ def list_shards(engine: Engine, job_id: str, limit: int | None = None) -> list[S
         return [shard_record(row) for row in connection.execute(query)]
 
 
-def read_results(engine: Engine, shard: ShardRecord, status: Status | None, limit: int | None) -> list[Completion]:
-    """Of one shard's rows, in their order."""
-    query = _results(shard.job_id, status, limit).where(
-        results.c.row_id >= shard.row_from, results.c.row_id < shard.row_to
-    )
+def read_results(
+    engine: Engine, job_id: str, rows: range, status: Status | None = None, limit: int | None = None
+) -> list[Completion]:
+    """Of a run of the job's rows, in their order."""
+    query = _results(job_id, status, limit).where(results.c.row_id >= rows.start, results.c.row_id < rows.stop)
     with reading(engine) as connection:
         return [Completion(**row._mapping) for row in connection.execute(query)]
 

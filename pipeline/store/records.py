@@ -57,6 +57,10 @@ class ShardRecord:
     row_to: int
     state: ShardState
 
+    @property
+    def rows(self) -> range:
+        return range(self.row_from, self.row_to)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

@@ -25,11 +25,12 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-from pipeline.rows import Status
+from pipeline.rows import Sample, Status, TokenLogprob
+from pipeline.store import nested
 from pipeline.store.records import BatchState, JobState, ShardState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 
 metadata = MetaData()
 
@@ -45,6 +46,32 @@ class RowIds(TypeDecorator[tuple[int, ...]]):
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> tuple[int, ...] | None:
         return None if value is None else struct.unpack(f"<{len(value) // 8}Q", value)
+
+
+class Samples(TypeDecorator[tuple[Sample, ...]]):
+    """As JSON text; NULL where there are none."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[Sample, ...] | None, dialect: Dialect) -> str | None:
+        return nested.to_json(value or ())
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[Sample, ...]:
+        return nested.samples(value)
+
+
+class Logprobs(TypeDecorator[tuple[TokenLogprob, ...]]):
+    """As JSON text; NULL where there are none."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[TokenLogprob, ...] | None, dialect: Dialect) -> str | None:
+        return nested.to_json(value or ())
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[TokenLogprob, ...]:
+        return nested.logprobs(value)
 
 
 def _word(words: type[StrEnum]) -> Enum:
@@ -144,4 +171,6 @@ results = Table(
     Column("attempt", Integer, nullable=False),
     Column("batch_no", Integer),
     Column("created_at", Double, nullable=False),
+    Column("samples", Samples),
+    Column("logprobs", Logprobs),
 )

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from pipeline.inference.engine import Engine
+from pipeline.inference.kernels.flash_cuda import flash_cuda_decode
+from pipeline.inference.kernels.reference import reference_decode
 from pipeline.inference.kernels.selection import choose_kernel
 from pipeline.inference.loading import adopt, load_model
 from pipeline.inference.prefix_store import PrefixStore
@@ -53,6 +55,28 @@ def test_the_real_model_is_proven_and_answers_in_half_precision(small_checkpoint
     assert "flash" in model.kernel_name
     assert model.shape.dtype is getattr(torch, dtype)
     assert all(outputs(model).values())
+
+
+@pytest.mark.parametrize("of_package", [True, False])
+def test_decoding_is_captured_once_and_serves_other_lengths(of_package):
+    """As a CUDA graph, which a wait for the device would not let be captured."""
+    decode = choose_kernel(torch.device("cuda", 0), torch.bfloat16).decode if of_package else flash_cuda_decode
+    q, lanes = torch.randn(3, 4, 1, 64), torch.randn(2, 3, 2, 40, 64)
+    q, (k, v) = q.to("cuda", torch.bfloat16), lanes.to("cuda", torch.bfloat16)
+    lengths, graph, side = torch.tensor([1, 5, 40], device="cuda"), torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        decode(q, k, v, lengths, scale=0.2, longest=40, window=16)
+    torch.cuda.current_stream().wait_stream(side)
+    with torch.cuda.graph(graph):
+        out, lse = decode(q, k, v, lengths, scale=0.2, longest=40, window=16)
+    for now in ([1, 5, 40], [30, 2, 17]):
+        lengths.copy_(torch.tensor(now))
+        graph.replay()
+        whole = (block.float() for block in (q, k, v))
+        expected, expected_lse = reference_decode(*whole, lengths, scale=0.2, longest=40, window=16)
+        torch.testing.assert_close(out.float(), expected, atol=2e-2, rtol=2e-2)
+        torch.testing.assert_close(lse, expected_lse, atol=1e-4, rtol=1e-4)
 
 
 def test_auto_is_bfloat16_and_flash():

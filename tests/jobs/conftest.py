@@ -16,7 +16,7 @@ from jobs.cli import cli
 from pipeline.buckets import PlannedBatch
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.shards import cut
-from pipeline.rows import BatchTiming, Completion, Status
+from pipeline.rows import BatchTiming, Completion, Sample, Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
@@ -113,7 +113,18 @@ def _outcome(row_id: int, spec: JobSpec) -> Completion:
         label = spec.choices[row_id % 2]
         return Completion(row_id, key, Status.OK, output=label, label=label, score=0.876, finish_reason="choice")
     status = Status.TRUNCATED if row_id == 1 else Status.OK
-    return Completion(row_id, key, status, output=f"answer {row_id}", finish_reason="stop")
+    return Completion(
+        row_id, key, status, output=f"answer {row_id}", finish_reason="stop", samples=_samples(row_id, spec.n)
+    )
+
+
+def _samples(row_id: int, n: int) -> tuple[Sample, ...]:
+    """None for one answer; of several to row 1, the last one is cut short."""
+    if n == 1:
+        return ()
+    texts = [f"answer {row_id}", *(f"answer {row_id}.{sample_no}" for sample_no in range(1, n))]
+    reasons = ["stop"] * (n - 1) + ["length" if row_id == 1 else "stop"]
+    return tuple(Sample(text, reason, 2) for text, reason in zip(texts, reasons, strict=True))
 
 
 @pytest.fixture

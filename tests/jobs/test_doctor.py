@@ -6,7 +6,7 @@ import pytest
 
 from jobs import checks
 
-NAMES = ["python", "packages", "home", "database", "disk", "memory", "model", "device"]
+NAMES = ["python", "packages", "home", "database", "disk", "memory", "model", "device", "sharing"]
 
 
 def test_a_healthy_machine(run, home):
@@ -18,7 +18,8 @@ def test_a_healthy_machine(run, home):
     assert lines["database"].startswith(f"{home / 'pipeline.db'}, version ")
     assert "sqlalchemy 2." in lines["packages"]
     assert lines["model"].startswith("smollm2-135m in ")
-    assert re.fullmatch(r"(cpu, float32|cuda:0, bfloat16), attention by .+ \(.+\)", lines["device"])
+    assert re.fullmatch(r"(cpu, float32( or bfloat16)?|cuda:0, bfloat16), attention by .+ \(.+\)", lines["device"])
+    assert lines["sharing"] == "estimated; measure with pipeline bench --calibrate --model M"
 
 
 def test_json(run):

@@ -141,6 +141,36 @@ def test_choices_show_their_label_and_score(desk, run):
     assert lines[6] == ["5", "Too long", "5", "error", "", "", "The prompt has 900 tokens."]
 
 
+def test_samples_are_a_line_each(desk, run):
+    desk.done("night", temperature=1, n=2)
+    lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]
+    assert lines[0] == ["id", "review", "stars", "SAMPLE", "STATUS", "ANSWER", "ERROR"]
+    assert [line[0] for line in lines[1:]] == ["r0", "r0", "r1", "r1", "r2", "r2", "r3", "r3", "r4", "r4", "r5"]
+    assert lines[3] == ["r1", "A long story in two lines", "1", "0", "ok", "answer 1", ""]
+    assert lines[4] == ["r1", "A long story in two lines", "1", "1", "truncated", "answer 1.1", ""]
+    assert lines[11] == ["r5", "Too long", "5", "", "error", "", "The prompt has 900 tokens."]
+
+
+def test_a_table_has_so_many_answers_or_the_rows_that_were_asked_for(desk, run):
+    desk.done("night", temperature=1, n=8)
+    short = run("results", "night", "--format", "table")
+    assert len(short.stdout.splitlines()) == 1 + 2 * 8
+    assert short.stderr.startswith("4 more; --limit N shows more of them")
+    assert len(run("results", "night", "--format", "table", "--limit", "3").stdout.splitlines()) == 1 + 3 * 8
+    desk.done("more", temperature=1, n=64)
+    assert len(run("results", "more", "--format", "table").stdout.splitlines()) == 1 + 64
+
+
+def test_samples_in_a_pipe_are_nested(desk, run):
+    desk.done("night", temperature=1, n=2)
+    rows = [json.loads(line) for line in run("results", "night").stdout.splitlines()]
+    assert rows[1]["samples"] == [
+        {"output": "answer 1", "finish_reason": "stop", "output_tokens": 2},
+        {"output": "answer 1.1", "finish_reason": "length", "output_tokens": 2},
+    ]
+    assert (rows[5]["samples"], "logprobs" in rows[5]) == (None, False)
+
+
 def test_input_columns_named_like_ours_are_told_apart(desk, run):
     desk.rename = {"review": "status", "stars": "row_id"}
     desk.done("night", prompt="{status} is {row_id}")

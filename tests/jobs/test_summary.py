@@ -32,6 +32,11 @@ def test_answers_errors_limit_and_figures_in_this_order(desk, summary):
     assert sentence == "night is done: 6 rows finished."
 
 
+def test_of_many_samples_fewer_rows_are_shown(desk, summary):
+    desk.done("night", temperature=1, n=5)
+    assert len(summary("night").split("\n\n")[0].splitlines()) == 1 + 2 * 5
+
+
 def test_labels_have_no_limit(desk, summary):
     desk.done("night", choices=["good", "bad"])
     shown = summary("night")

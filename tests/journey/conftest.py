@@ -117,8 +117,9 @@ def submit(home: Home, tiny_model: Path) -> Callable[..., Result]:
     """`pipeline submit` in this process: a job of short answers; of a flag given twice the last one counts."""
 
     def submit_one(*arguments: object, stdin: bytes | None = None) -> Result:
-        usual = ("--name", "night", "--model", tiny_model, "--prompt", "Say: {text}", "--max-tokens", "4")
-        return home.call("submit", *usual, *arguments, stdin=stdin)
+        usual = ("--name", "night", "--model", tiny_model, "--prompt", "Say: {text}")
+        short = () if "--choices" in arguments else ("--max-tokens", "4")
+        return home.call("submit", *usual, *short, *arguments, stdin=stdin)
 
     return submit_one
 

@@ -16,7 +16,12 @@ def rows(table):
     [
         (["--choices", "good"], "--choices needs two labels or more, such as positive,negative."),
         (["--choices", "good,good"], "--choices names a label twice."),
-        (["--choices", "a,b", "--stop", "x"], "--stop has no meaning with --choices: nothing is generated."),
+        (
+            ["--choices", "a,b", "--stop", "x"],
+            "--stop has no meaning with --choices: nothing is generated; leave it out.",
+        ),
+        (["--n", "2"], "--n 2 needs --temperature above 0, such as 0.7; at 0 all samples would be equal."),
+        (["--logprobs", "21"], "logprobs: Input should be less than or equal to 20."),
         (["--raw", "--system", "Be kind."], "--system needs a chat template; with --raw, write it into the prompt."),
         (["--output", "answers.txt"], "--output answers.txt must end in one of .csv, .jsonl, .ndjson, .parquet."),
         (["--output", "/no/such/a.csv"], "--output cannot be written: there is no directory /no/such. Make it first."),
@@ -43,6 +48,11 @@ def test_an_output_that_is_a_directory(home, submit, rows, told, tmp_path):
     [
         ("inputs: a.csv\nmodel: m\nprompt: x\npromt: x", 'There is no field "promt" in a job. Did you mean "prompt"?'),
         ("inputs: [rows.parquet", "The job file {path} is not YAML: while parsing a flow sequence"),
+        (
+            "inputs: a.csv\nmodel: m\nprompt: x\nchoices: [yes, no]",
+            'choices.0: without quotes, YAML reads this as true, which is no text; write it in quotes, such as "yes".\n'
+            'choices.1: without quotes, YAML reads this as false, which is no text; write it in quotes, such as "no".',
+        ),
         ("only words", "The job file {path} must hold fields such as `prompt: ...`, one a line."),
         ("model: m\nprompt: x", "The job has no inputs; give INPUT, or `inputs:` in the job file."),
         ("inputs: rows.parquet\nprompt: x", "The job has no model; give --model, or `model:` in the job file."),

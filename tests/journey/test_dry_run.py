@@ -67,6 +67,14 @@ def test_the_estimate_counts_tokens_and_ends_with_what_to_do(submit, rows):
     assert shown.endswith("Nothing was recorded. Leave out --dry-run to run it.\n")
 
 
+def test_samples_and_logprobs_are_told(submit, rows):
+    shown = submit(rows, "--dry-run", "--temperature", "1", "--n", "3", "--logprobs", "5").stdout
+    assert "by the length of the answers (3 to a row, up to 4 tokens each), as timed here just now.\n" in shown
+    assert "Each token's log-probability will be recorded, and those of the 5 likeliest in its place.\n" in shown
+    shown = submit(rows, "--dry-run", "--logprobs", "0").stdout
+    assert "Each token's log-probability will be recorded.\n" in shown
+
+
 def test_labels_take_one_time_only(submit, rows):
     shown = submit(rows, "--dry-run", "--choices", "good,bad").stdout
     assert re.search(r"of all prompt tokens reused, [\d.]+ s, as timed here just now\.\n", shown)

@@ -45,7 +45,9 @@ def test_resume_of_a_job_that_is_done_reports_it(home, submit, rows):
         (["--prompt", "Sing: {text}"], 'prompt: "Say: {text}" -> "Sing: {text}"'),
         (["--max-tokens", "5"], "max_tokens: 4 -> 5"),
         (["--stop", "."], 'stop: [] -> ["."]'),
-        (["--choices", "good,bad"], 'choices: null -> ["good", "bad"]'),
+        (["--choices", "good,bad"], 'choices: null -> ["good", "bad"]\n  max_tokens: 4 -> 256'),
+        (["--temperature", "1", "--n", "2"], "temperature: 0.0 -> 1.0\n  n: 1 -> 2"),
+        (["--logprobs", "0"], "logprobs: null -> 0"),
         (["--system", "Be kind."], 'system: null -> "Be kind."'),
         (["--raw"], "raw: false -> true"),
         (["--limit", "2"], "limit: null -> 2"),
@@ -95,6 +97,11 @@ def test_another_output_is_no_other_job(home, submit, rows, tmp_path):
     assert len(two.read_text().splitlines()) == 3
     assert not one.exists()
     assert recorded(home) == times
+    two.unlink()
+    assert f"3 rows written to {two}" in home.call("resume", "night").stderr
+    assert (one.exists(), two.exists()) == (False, True)
+    submit(rows)
+    assert "written to" not in home.call("resume", "night").stderr
 
 
 def test_a_cancelled_job_is_gone_on_with_under_its_name(home, submit, rows, full_disk):

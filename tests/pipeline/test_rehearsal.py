@@ -27,15 +27,14 @@ def means(spec, tmp_path_factory):
 def test_seconds_grow_with_rows_and_with_tokens():
     prompts = (Prompt(0, "0", (1,) * 10), Prompt(1, "1", (1,) * 30))
     failures = (Completion(2, "2", Status.ERROR),)
-    found = Rehearsal((1, 2), prompts, failures, 0, prefix_s=1.0, prefill_s=0.1, decode_s=0.5)
-    assert found.own_tokens == 40
+    found = Rehearsal((1, 2), prompts, failures, 0, own_tokens=40, prefix_s=1.0, prefill_s=0.1, decode_s=0.5)
     assert found.seconds(3, 0) == pytest.approx(1 + 40 * 0.1)
     assert found.seconds(6, 0) == pytest.approx(1 + 2 * 40 * 0.1)
     assert found.seconds(6, 4) == pytest.approx(1 + 2 * (40 * 0.1 + 2 * 4 * 0.5))
 
 
 def test_the_sample_is_sorted_into_prompts_and_failures(spec, means):
-    found = rehearse(spec, means, ROWS)
+    found = rehearse(spec, means, ROWS, batch_rows=128)
     assert [prompt.row_id for prompt in found.prompts] == [0, 2, 4, 5]
     assert [(failure.row_id, failure.error_type) for failure in found.failures] == [(1, "null"), (3, "too_long")]
     assert found.neutralised == 1
@@ -46,14 +45,16 @@ def test_the_sample_is_sorted_into_prompts_and_failures(spec, means):
 
 
 def test_labels_take_no_time_by_their_length(spec, means):
-    choosing = build_spec(spec.model_dump() | {"choices": ("good", "bad")})
-    assert rehearse(choosing, means, ROWS).decode_s == 0.0
+    choosing = build_spec(spec.model_dump(exclude={"max_tokens"}) | {"choices": ("good", "bad")})
+    assert rehearse(choosing, means, ROWS, batch_rows=128).decode_s == 0.0
 
 
 def test_an_answer_of_one_token_needs_no_decoding(spec, means):
-    assert rehearse(build_spec(spec.model_dump() | {"max_tokens": 1}), means, ROWS[:1]).seconds(10, 1) > 0
+    assert (
+        rehearse(build_spec(spec.model_dump() | {"max_tokens": 1}), means, ROWS[:1], batch_rows=128).seconds(10, 1) > 0
+    )
 
 
 def test_when_no_row_can_be_answered_the_first_says_why(spec, means):
     with pytest.raises(SpecError, match=r"None of the first 2 rows can be answered\. The first says: The column"):
-        rehearse(spec, means, [ROWS[1], ROWS[3]])
+        rehearse(spec, means, [ROWS[1], ROWS[3]], batch_rows=128)

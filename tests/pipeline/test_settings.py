@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,11 @@ def test_each_variable_is_read():
             "PIPELINE_BATCH_TOKENS": "30",
             "PIPELINE_LEASE_S": "40",
             "PIPELINE_PREFIX_BYTES": "50",
+            "PIPELINE_PREFIX_HOST_BYTES": "60",
+            "PIPELINE_PREFIX_DISK_BYTES": "70",
+            "PIPELINE_PREFIX_TTL_S": "80",
         }
-    ) == Settings(Path("/data/home"), "sqlite:////data/x.db", "cuda:1", 10, 20, 30, 40.0, 50)
+    ) == Settings(Path("/data/home"), "sqlite:////data/x.db", "cuda:1", 10, 20, 30, 40.0, 50, 60, 70, 80.0)
 
 
 def test_the_database_lies_in_the_home_unless_it_is_named():
@@ -36,11 +40,19 @@ def test_shards_lie_in_the_home_wherever_one_is_later(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["zero", "0", "-1", "1.5", ""])
-@pytest.mark.parametrize("name", ["PIPELINE_SHARD_ROWS", "PIPELINE_LEASE_S"])
+@pytest.mark.parametrize("name", ["PIPELINE_SHARD_ROWS", "PIPELINE_LEASE_S", "PIPELINE_PREFIX_TTL_S"])
 def test_a_number_that_is_none(name, text):
     with pytest.raises(SpecError) as caught:
         Settings.from_environment({name: text})
     assert str(caught.value) == f"{name} is {text!r}; it must be a whole number of 1 or more."
+
+
+@pytest.mark.parametrize("name", ["PIPELINE_PREFIX_HOST_BYTES", "PIPELINE_PREFIX_DISK_BYTES"])
+def test_room_that_may_be_none(name):
+    assert 0 in dataclasses.astuple(Settings.from_environment({name: "0"}))
+    with pytest.raises(SpecError) as caught:
+        Settings.from_environment({name: "-1"})
+    assert str(caught.value) == f"{name} is '-1'; it must be a whole number of 0 or more."
 
 
 def test_the_home_is_made_with_all_above_it(tmp_path):

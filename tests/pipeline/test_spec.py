@@ -8,6 +8,7 @@ from pipeline.spec import HARMLESS, JobSpec, build_spec, place, read_job_file
 FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
 #: Each field with another value than FIELDS and the defaults give it.
 OTHERS = {
+    "deterministic": True,
     "inputs": ["/data/other.csv"],
     "model": "n",
     "prompt": "Sing {text}",
@@ -24,14 +25,17 @@ OTHERS = {
     "repetition_penalty": 1.1,
     "presence_penalty": 0.5,
     "seed": 1,
+    "n": 3,
+    "logprobs": 0,
     "key": "id",
     "limit": 3,
     "output": "/data/out.csv",
     "trust_remote_code": True,
     "dtype": "bfloat16",
+    "adapter": "/data/lora",
 }
 #: Fields that need another one beside them.
-NEEDS = {field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed")}
+NEEDS = {field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed", "n")}
 
 
 def test_lists_may_be_written_as_one_text():
@@ -53,7 +57,7 @@ def test_penalties_need_no_temperature():
 
 
 def test_what_is_so_by_itself_may_be_said():
-    said = {"temperature": 0, "repetition_penalty": 1, "presence_penalty": 0, "seed": 0}
+    said = {"temperature": 0, "repetition_penalty": 1, "presence_penalty": 0, "seed": 0, "n": 1, "max_tokens": 256}
     for base in (FIELDS, FIELDS | {"choices": "good,bad"}):
         assert build_spec(base | said).fingerprint("m", "i") == build_spec(base).fingerprint("m", "i")
 
@@ -92,7 +96,29 @@ def test_long_differences_are_shortened():
         ({"name": ""}, "name: String should have at least 1 character."),
         ({"choices": "good"}, "--choices needs two labels or more, such as positive,negative."),
         ({"choices": ["a", "a"]}, "--choices names a label twice."),
-        ({"choices": "a,b", "stop": "x"}, "--stop has no meaning with --choices: nothing is generated."),
+        ({"choices": "a,b", "stop": "x"}, "--stop has no meaning with --choices: nothing is generated; leave it out."),
+        (
+            {"choices": "a,b", "max_tokens": 5},
+            "--max-tokens has no meaning with --choices: nothing is generated; leave it out.",
+        ),
+        ({"choices": "a,b", "n": 2}, "--n has no meaning with --choices: nothing is generated; leave it out."),
+        (
+            {"choices": "a,b", "logprobs": 0},
+            "--logprobs has no meaning with --choices: nothing is generated; leave it out.",
+        ),
+        ({"n": 4}, "--n 4 needs --temperature above 0, such as 0.7; at 0 all samples would be equal."),
+        ({"temperature": 1, "n": 0}, "n: Input should be greater than or equal to 1."),
+        ({"temperature": 1, "n": 65}, "n: Input should be less than or equal to 64."),
+        ({"logprobs": -1}, "logprobs: Input should be greater than or equal to 0."),
+        ({"logprobs": 21}, "logprobs: Input should be less than or equal to 20."),
+        (
+            {"choices": ["maybe", False]},
+            'choices.1: without quotes, YAML reads this as false, which is no text; write it in quotes, such as "no".',
+        ),
+        (
+            {"stop": [1.5]},
+            'stop.0: without quotes, YAML reads this as 1.5, which is no text; write it in quotes, such as "1.5".',
+        ),
         (
             {"choices": "a,b", "temperature": 1},
             "--temperature has no meaning with --choices: nothing is generated; leave it out.",

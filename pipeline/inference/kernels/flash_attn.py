@@ -1,11 +1,11 @@
 """The back end that flash-attn 2 brings, on CUDA in bf16 and fp16. To import this file is to need that package."""
 
-from flash_attn import flash_attn_func, flash_attn_varlen_func
+from flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 from torch import Tensor
 
 from pipeline.inference.kernels.kernel import Part
 from pipeline.inference.kernels.ragged import hides_whole_keys, without_hidden
-from pipeline.inference.kernels.reference import reference
+from pipeline.inference.kernels.reference import reference, reference_decode
 
 _MAX_DIM = 256
 
@@ -30,6 +30,37 @@ def flash_attn(
     if mask is None:
         return _padded(q, k, v, scale, causal, softcap or 0.0)
     return _ragged(q, k, v, scale, mask, softcap or 0.0)
+
+
+def flash_attn_decode(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lengths: Tensor,
+    *,
+    scale: float,
+    longest: int,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> Part:
+    """Of one shape from step to step: the kernel reads the lengths on the device, and has no use for `longest`.
+
+    Heads of more than 256 go to the reference.
+    """
+    if q.shape[-1] > _MAX_DIM:
+        return reference_decode(q, k, v, lengths, scale=scale, longest=longest, window=window, softcap=softcap)
+    out, lse = flash_attn_with_kvcache(
+        q.transpose(1, 2),
+        k.transpose(1, 2),
+        v.transpose(1, 2),
+        cache_seqlens=lengths.int(),
+        softmax_scale=scale,
+        causal=True,
+        window_size=(-1, -1) if window is None else (window - 1, 0),
+        softcap=softcap or 0.0,
+        return_softmax_lse=True,
+    )
+    return out.transpose(1, 2), lse.view(q.shape[:3])
 
 
 def _padded(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, softcap: float) -> Part:

@@ -26,3 +26,25 @@ class Kernel(Protocol):
         mask: Tensor | None = None,
         softcap: float | None = None,
     ) -> Part: ...
+
+
+class DecodeKernel(Protocol):
+    """One query a row, q [rows, heads, 1, dim], which sees the first `lengths[i]` keys of its lane, at least one.
+
+    k, v [rows, kv_heads, capacity, dim] are views of the lanes, all capacity included; `lengths` [rows] are integers on
+    their device, none over `longest`. The query is of the last key: with `window` it sees only so many of the last.
+    Nothing waits for the device, so that a step can be queued, or captured in a CUDA graph.
+    """
+
+    def __call__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        lengths: Tensor,
+        *,
+        scale: float,
+        longest: int,
+        window: int | None = None,
+        softcap: float | None = None,
+    ) -> Part: ...

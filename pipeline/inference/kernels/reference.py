@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.kernels.kernel import Part
+from pipeline.inference.kernels.masked import masked
 
 
 def reference(
@@ -28,6 +29,9 @@ def reference(
         scores = scores + future(q.shape[2], q.device)
     lse = scores.logsumexp(-1)
     return (scores.softmax(-1).nan_to_num() @ v).to(q.dtype), lse
+
+
+reference_decode = masked(reference)
 
 
 def future(tokens: int, device: torch.device) -> Tensor:

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import torch
 
-from pipeline.inference.kernels.flash_cpu import flash_cpu
-from pipeline.inference.kernels.flash_cuda import flash_cuda
-from pipeline.inference.kernels.kernel import Kernel
-from pipeline.inference.kernels.reference import reference
+from pipeline.inference.kernels.flash_cpu import flash_cpu, flash_cpu_decode
+from pipeline.inference.kernels.flash_cuda import flash_cuda, flash_cuda_decode
+from pipeline.inference.kernels.kernel import DecodeKernel, Kernel
+from pipeline.inference.kernels.reference import reference, reference_decode
 
 _HALF = (torch.bfloat16, torch.float16)
 #: Ampere, the oldest GPUs that flash attention runs on.
@@ -20,12 +20,13 @@ class Choice(NamedTuple):
     name: str
     why: str
     kernel: Kernel
+    decode: DecodeKernel
 
 
 def choose_kernel(device: torch.device, dtype: torch.dtype) -> Choice:
     """The fastest that this device and precision allow."""
     if device.type == "cpu":
-        return Choice("torch flash attention for CPU", "the device is a CPU", flash_cpu)
+        return Choice("torch flash attention for CPU", "the device is a CPU", flash_cpu, flash_cpu_decode)
     if device.type != "cuda":
         return _plain(f"no other runs on {device.type}")
     if dtype not in _HALF:
@@ -33,11 +34,12 @@ def choose_kernel(device: torch.device, dtype: torch.dtype) -> Choice:
     if torch.cuda.get_device_capability(device) < _OLDEST_CAPABILITY:
         return _plain("flash attention needs a GPU of the Ampere generation or newer")
     try:
-        from pipeline.inference.kernels.flash_attn import flash_attn
+        from pipeline.inference.kernels.flash_attn import flash_attn, flash_attn_decode
     except ImportError as error:
-        return Choice("torch flash attention for CUDA", f"flash-attn cannot be imported: {error}", flash_cuda)
-    return Choice("flash-attn 2", "the package is installed", flash_attn)
+        why = f"flash-attn cannot be imported: {error}"
+        return Choice("torch flash attention for CUDA", why, flash_cuda, flash_cuda_decode)
+    return Choice("flash-attn 2", "the package is installed", flash_attn, flash_attn_decode)
 
 
 def _plain(why: str) -> Choice:
-    return Choice("plain reference", why, reference)
+    return Choice("plain reference", why, reference, reference_decode)

@@ -96,3 +96,13 @@ def make_batch() -> Callable[..., Batch]:
         return Batch("job", 0, 1, 1, head, prompts)
 
     return make
+
+
+@pytest.fixture
+def dense() -> Callable[[Any], dict[str, torch.Tensor]]:
+    """A network's weights as they were before they were laid out; those of a Conv1D are [out, in] then."""
+
+    def read(of: Any) -> dict[str, torch.Tensor]:
+        return {name: weight.to_dense() for name, weight in of.state_dict().items()}
+
+    return read

@@ -1,7 +1,10 @@
+import os
+from dataclasses import replace
+
 import pytest
 
 from pipeline.errors import ModelError
-from pipeline.inference.checkpoint import resolve_checkpoint
+from pipeline.inference.checkpoint import Checkpoint, identify, resolve_checkpoint
 
 
 def directory(path, weights=b"weights"):
@@ -60,3 +63,47 @@ def test_a_hub_that_cannot_be_reached_is_a_sentence_and_the_small_model_is_named
     monkeypatch.setattr("huggingface_hub.model_info", unreachable)
     with pytest.raises(ModelError, match=r"can be had from the hub: RuntimeError.* Did you mean \"smollm2-135m\"\?"):
         resolve_checkpoint("smollm2-135")
+
+
+def test_a_model_is_the_same_until_one_of_its_files_changes(tmp_path):
+    one = directory(tmp_path / "one")
+    first = identify(resolve_checkpoint(one))
+    assert identify(resolve_checkpoint(one)) == first
+    (tmp_path / "one" / "model.safetensors").write_bytes(b"weightz")
+    second = identify(resolve_checkpoint(one))
+    (tmp_path / "one" / "modeling.py").write_text("")
+    third = identify(resolve_checkpoint(one))
+    (tmp_path / "one" / "config.json").write_text("{ }")
+    assert len({first, second, third, identify(resolve_checkpoint(one))}) == 4
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.gguf"])
+def test_a_change_in_the_midst_of_large_weights_is_seen_by_the_time_of_the_file(tmp_path, name):
+    """The digest reads their ends."""
+    one = tmp_path / "one"
+    directory(one, bytes(3 << 20))
+    (one / "model.gguf").write_bytes(b"GGUF" + bytes(3 << 20))
+    reference = str(one if name == "model.safetensors" else one / name)
+    first = resolve_checkpoint(reference)
+    before = identify(first)
+    content = bytearray((one / name).read_bytes())
+    content[3 << 19] = 1
+    (one / name).write_bytes(content)
+    os.utime(one / name, (9, 9))
+    assert resolve_checkpoint(reference).digest == first.digest
+    assert identify(resolve_checkpoint(reference)) != before
+
+
+def test_an_adapter_makes_another_model_and_so_does_each_change_of_it(tmp_path):
+    base, adapter = resolve_checkpoint(directory(tmp_path / "one")), tmp_path / "adapter"
+    directory(adapter)
+    both = replace(base, adapter=adapter)
+    first = identify(both)
+    os.utime(adapter / "model.safetensors", (9, 9))
+    assert len({identify(base), first, identify(both)}) == 3
+
+
+def test_a_model_on_the_hub_is_known_by_its_revision():
+    one, other = (Checkpoint("some/model", None, revision, f"some/model@{revision}") for revision in ("a", "b"))
+    assert identify(one) == identify(one)
+    assert identify(one) != identify(other)

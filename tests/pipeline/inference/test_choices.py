@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from pipeline.inference.capacity import Capacity
 from pipeline.inference.choices import score_choices
 from pipeline.inference.engine import Engine
 from pipeline.inference.loading import adopt
@@ -49,7 +50,7 @@ def test_log_probabilities_themselves_are_exact(llama, make_batch):
     batch = make_batch([5, 9, 2], prefix=0)
     rows = [prompt.own_ids for prompt in batch.prompts]
     with torch.no_grad():
-        scores = score_choices(adopt(llama), Stem([()] * len(rows), torch.device("cpu")), rows, LABELS)
+        scores = score_choices(adopt(llama), Stem([()] * len(rows), torch.device("cpu")), rows, LABELS, Capacity())
     llama.set_attn_implementation("eager")
     for row, found in zip(rows, scores.tolist(), strict=True):
         assert found == pytest.approx([plain(llama, row, label) for label in LABELS], abs=TOLERANCE)

@@ -1,14 +1,22 @@
 """Greedy answers against transformers `generate`, a row at a time, without any sharing."""
 
+from collections import deque
+from dataclasses import replace
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from pipeline.inference.capacity import Capacity
+from pipeline.inference.crew import Crew
 from pipeline.inference.engine import Engine
-from pipeline.inference.forward import chunks
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.loading import adopt
+from pipeline.inference.planting import plant
 from pipeline.inference.prefix_store import PrefixStore
-from pipeline.rows import Generate, Status
+from pipeline.inference.ranks import Answer, Rank
+from pipeline.inference.sampling import Picker
+from pipeline.rows import Generate, Sampling, Status
 
 LENGTHS = [1, 33, 7, 64, 7, 2]
 
@@ -87,31 +95,104 @@ def test_the_context_ends_an_answer_before_max_tokens(llama, make_batch):
     assert answers[1].output_tokens == 256 - 43
 
 
-def test_prompts_over_one_forward_are_still_exact(llama, make_batch, monkeypatch):
-    monkeypatch.setattr("pipeline.inference.forward.FORWARD_TOKENS", 10)
-    batch = make_batch(LENGTHS)
-    split = Engine(adopt(llama), PrefixStore(1 << 20), spelled).answer(batch, Generate(9))[0]
-    monkeypatch.undo()
-    whole = Engine(adopt(llama), PrefixStore(1 << 20), spelled).answer(batch, Generate(9))[0]
-    assert split == whole
+def answered(model, batch, task, **limits):
+    return Engine(model, PrefixStore(1 << 20), spelled, **limits).answer(batch, task)[0]
 
 
-def test_rows_whose_lanes_do_not_fit_together_take_turns(llama, make_batch, monkeypatch):
-    batch = make_batch(LENGTHS)
-    whole = Engine(adopt(llama), PrefixStore(1 << 20), spelled).answer(batch, Generate(9))[0]
-    monkeypatch.setattr("pipeline.inference.generation._LANE_BYTES", 50 * adopt(llama).shape.bytes_per_token())
+def by_row(completions):
+    return sorted(completions, key=lambda completion: completion.row_id)
+
+
+@pytest.mark.parametrize("forward_tokens", [1, 10, 40])
+def test_prompts_over_one_forward_are_still_exact(llama, make_batch, forward_tokens):
+    model, batch = adopt(llama), make_batch(LENGTHS)
+    split = answered(model, batch, Generate(9), forward_tokens=forward_tokens)
+    assert by_row(split) == by_row(answered(model, batch, Generate(9)))
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3])
+def test_rows_beyond_the_lanes_take_those_that_fall_free(llama, make_batch, lanes):
+    """All rows are of one class, and end at different steps."""
+    model, batch = adopt(llama), make_batch([3, 9, 4, 12, 6, 5, 8, 2])
+    model = replace(model, stop_ids=frozenset(range(0, 300, 7)))
+    whole = by_row(answered(model, batch, Generate(20)))
+    assert len({completion.output_tokens for completion in whole}) > 3
+    widths = forward_widths(model.network)
+    limit = lanes * 32 * model.shape.bytes_per_token()
+    assert by_row(answered(model, batch, Generate(20), max_lane_bytes=limit)) == whole
+    lengths = {completion.row_id: completion.output_tokens for completion in whole}
+    assert len(widths) == 1 + steps_taken([lengths[row] for row in (7, 0, 2, 5, 4, 6, 1, 3)], lanes)
+
+
+def steps_taken(lengths, lanes):
+    """Forwards until rows of so many tokens have passed through the lanes, each free lane taken at the next step."""
+    waiting, running, steps = list(lengths), [], 0
+    while waiting or running:
+        while waiting and len(running) < lanes:
+            running.append(waiting.pop(0))
+        running = [left - 1 for left in running if left > 1]
+        steps += 1
+    return steps
+
+
+def forward_widths(network):
+    """Tokens of each forward from now on."""
+    widths = []
+    network.register_forward_pre_hook(lambda _, __, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True)
+    return widths
+
+
+def test_newcomers_are_computed_beside_those_who_run(llama, make_batch):
+    """Two lanes: when the first row ends, the prompt of the third joins the second's decoding in one forward."""
+    batch = make_batch([5, 6, 7], prefix=0)
+    model = replace(adopt(llama), stop_ids=frozenset())
+    first = answered(model, replace(batch, prompts=batch.prompts[:1]), Generate(1))[0].output
+    widths = forward_widths(model.network)
+    two_lanes = 2 * 32 * model.shape.bytes_per_token()
+    answered(model, batch, Generate(3), max_lane_bytes=two_lanes)
+    assert widths == [5 + 6, 2, 2, 7, 1, 1]
+    widths.clear()
+    answered(replace(model, stop_ids=frozenset([int(first)])), batch, Generate(3), max_lane_bytes=two_lanes)
+    assert widths[:2] == [5 + 6, 1 + 7]
+
+
+def test_lanes_last_from_batch_to_batch(llama, make_batch, monkeypatch):
     made = []
-    monkeypatch.setattr("pipeline.inference.generation.Lanes", lambda *a: made.append(a[1]) or Lanes(*a))
-    assert Engine(adopt(llama), PrefixStore(1 << 20), spelled).answer(batch, Generate(9))[0] == whole
-    assert len(made) > 3
-    assert sum(made) == len(LENGTHS)
+    monkeypatch.setattr("pipeline.inference.lane_pool.Lanes", lambda *a: made.append(a[1:]) or Lanes(*a))
+    engine = Engine(adopt(llama), PrefixStore(1 << 20), spelled)
+    for seed in range(3):
+        engine.answer(make_batch(LENGTHS, seed=seed), Generate(9))
+    assert sorted(made) == [(1, 48), (1, 96), (4, 32)]
 
 
-def test_short_rows_do_not_share_a_forward_with_a_long_one_that_would_pad_them():
-    rows = [(1,)] * 1000 + [(1,) * 900]
-    parts = list(chunks(rows))
-    assert [part.stop - part.start for part in parts] == [1000, 1]
-    assert list(chunks([(1,) * 5000])) == [slice(0, 1)]
+def test_a_step_waits_for_nothing_but_the_tokens_picked(llama, make_batch):
+    """No operation that reads a number back from the device, or whose result's shape depends on one."""
+    model, batch = adopt(llama), make_batch([5, 6, 7])
+    stem, _ = plant(model, PrefixStore(1 << 20), [[batch.prefix]] * 3, Capacity())
+    rank = Rank(
+        Lanes(model.shape, 3, 32), deque(Answer(n, prompt.own_ids, 9) for n, prompt in enumerate(batch.prompts))
+    )
+    with torch.inference_mode():
+        logits = Crew(model, stem, []).step_with([(rank, rank.admit(100))])
+        for answer, token in zip(rank.running, logits.argmax(-1).tolist(), strict=True):
+            answer.token_ids.append(token)
+        crew, picker = Crew(model, stem, [rank]), Picker(Sampling(), [(0, 0), (1, 0), (2, 0)], [[]] * 3)
+        with Operations() as operations:
+            for _ in range(3):
+                crew.advance(picker.choose(crew.places, crew.step()))
+    waiting = {"_local_scalar_dense", "item", "nonzero", "masked_select", "unique", "is_nonzero", "equal", "_to_copy"}
+    assert "_scaled_dot_product_flash_attention_for_cpu" in operations.names
+    assert not operations.names & waiting
+
+
+class Operations(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
 
 
 def test_logits_that_are_not_numbers_are_an_error_row(llama, make_batch):
@@ -126,6 +207,21 @@ def test_logits_that_are_not_numbers_are_an_error_row(llama, make_batch):
     assert answers[1].status == Status.ERROR
     assert answers[1].error_type == "numeric"
     assert answers[1].output is None
+
+
+def test_a_row_of_bad_numbers_spoils_no_row_that_takes_its_lane(llama, make_batch):
+    batch = make_batch([3, 4, 5, 6])
+    poison = batch.prompts[0].own_ids[0]
+    assert poison not in sum((prompt.own_ids for prompt in batch.prompts[1:]), batch.prefix)
+    model = replace(adopt(llama), stop_ids=frozenset())
+    expected = by_row(answered(model, replace(batch, prompts=batch.prompts[1:]), Generate(9)))
+    assert not {str(poison)} & set(" ".join(completion.output for completion in expected).split())
+    with torch.no_grad():
+        llama.get_input_embeddings().weight[poison] = float("nan")
+    one_lane = 32 * model.shape.bytes_per_token()
+    first, *others = by_row(answered(model, batch, Generate(9), max_lane_bytes=one_lane))
+    assert first.error_type == "numeric"
+    assert others == expected
 
 
 def test_a_prefix_is_paid_for_once(llama, make_batch):

@@ -25,7 +25,7 @@ def test_move_takes_a_row_to_another_lane_in_every_layer():
     lanes = Lanes(SHAPE, lanes=3, capacity=2)
     for layer in range(2):
         lanes.write(layer, 2, *tokens(1, 2))
-    lanes.move(2, 0)
+    lanes.move(2, 0, tokens=2)
     for layer in range(2):
         keys, values = lanes.read(layer, 3, 2)
         assert keys[0].any()
@@ -33,13 +33,23 @@ def test_move_takes_a_row_to_another_lane_in_every_layer():
         assert torch.equal(values[0], values[2])
 
 
-def test_grow_keeps_what_is_there_and_counts_its_bytes():
-    lanes = Lanes(SHAPE, lanes=1, capacity=2)
-    keys, values = tokens(1, 2)
-    lanes.write(0, 0, keys, values)
-    lanes.grow(5)
-    assert lanes.capacity == 5
-    assert lanes.nbytes == 2 * 2 * 3 * 4 * 4 * 5
-    grown, _ = lanes.read(0, 1, 5)
-    assert torch.equal(grown[:, :, :2], keys)
-    assert not grown[:, :, 2:].any()
+def test_only_what_a_row_has_used_is_moved():
+    lanes = Lanes(SHAPE, lanes=2, capacity=4)
+    lanes.write(0, 0, *tokens(2, 4))
+    before, _ = lanes.read(0, 1, 4)
+    before = before.clone()
+    lanes.move(1, 0, tokens=2)
+    keys, _ = lanes.read(0, 2, 4)
+    assert torch.equal(keys[0, :, :2], keys[1, :, :2])
+    assert torch.equal(keys[0, :, 2:], before[0, :, 2:])
+
+
+def test_a_cleared_lane_holds_no_bad_number():
+    lanes = Lanes(SHAPE, lanes=2, capacity=2)
+    lanes.write(1, 0, *(block * float("nan") for block in tokens(2, 2)))
+    lanes.clear(0)
+    keys, values = lanes.read(1, 2, 2)
+    assert not keys[0].any()
+    assert not values[0].any()
+    assert values[1].isnan().all()
+    assert lanes.nbytes == 2 * 2 * 2 * 3 * 4 * 4 * 2

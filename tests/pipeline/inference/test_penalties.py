@@ -31,7 +31,7 @@ def test_repetition_is_what_transformers_makes_of_each_row_alone(factor):
         for place, row, lowered in zip(places, given, found, strict=True):
             assert torch.equal(lowered, transformers_scores(factor, histories[place], row))
         news = [numbers.randrange(VOCAB) for _ in places]
-        penalty.add(places, news)
+        penalty.add(places, torch.tensor(news))
         for place, token in zip(places, news, strict=True):
             histories[place].append(token)
         numbers.shuffle(places)
@@ -43,18 +43,37 @@ def test_presence_lowers_a_token_once_however_often_it_was_seen():
     given = scores(2)
     assert torch.equal(penalty.lower([0, 1], given), given)
     for token in (4, 4, 9):
-        penalty.add([1], [token])
+        penalty.add([1], torch.tensor([token]))
     expected = given.clone()
     expected[1, [4, 9]] -= 1.5
     assert torch.equal(penalty.lower([0, 1], given), expected)
     assert torch.equal(penalty.lower([1, 0], given.flip(0)), expected.flip(0))
 
 
+def test_a_row_that_comes_late_and_one_that_stays_long_see_their_own():
+    """Over more tokens than there is room for at first."""
+    penalty, numbers = Penalty(presence(1.0), [(1,), (2,)]), random.Random(5)
+    histories = {0: {1}, 1: {2}}
+    for step in range(200):
+        places = [0] if step < 150 else [1, 0]
+        news = [numbers.randrange(VOCAB) for _ in places]
+        penalty.add(places, torch.tensor(news))
+        for place, token in zip(places, news, strict=True):
+            histories[place].add(token)
+    given = scores(2)
+    expected = given.clone()
+    for place, history in histories.items():
+        expected[place, sorted(history)] -= 1.0
+    assert torch.equal(penalty.lower([0, 1], given), expected)
+    assert torch.equal(penalty.lower([1], given[[1]]), expected[[1]])
+
+
 def test_nothing_added_is_nothing_seen():
     penalty = Penalty(presence(1.0), [()])
     given = scores(1)
     penalty.lower([0], given)
-    penalty.add([], [])
+    penalty.add([], torch.tensor([], dtype=torch.long))
+    penalty.add([0], torch.tensor([-1]))
     assert torch.equal(penalty.lower([0], given), given)
 
 

@@ -117,11 +117,46 @@ def test_rows_that_end_early_leave_the_others_numbers_alone(engine, llama, make_
     assert found == {row_id: " ".join(said[: ends[row_id]]) for row_id, said in whole.items()}
 
 
-def test_rows_that_take_turns_draw_the_same(engine, make_batch, monkeypatch):
+def test_rows_that_take_turns_draw_the_same(engine, llama, make_batch):
     batch, task = make_batch(LENGTHS), Generate(9, sampling=DRAWN)
-    whole = outputs(engine, batch, task)
-    monkeypatch.setattr("pipeline.inference.generation._LANE_BYTES", 1)
-    assert outputs(engine, batch, task) == whole
+    one_lane = Engine(adopt(llama), PrefixStore(1 << 20), spelled, max_lane_bytes=1)
+    assert outputs(one_lane, batch, task) == outputs(engine, batch, task)
+
+
+@pytest.mark.parametrize("prefix", [0, 40])
+def test_several_samples_of_a_row_are_each_what_it_would_be_alone(llama, make_batch, prefix):
+    """The third sample of a row is the same in whatever company, and the first is that of a job with one."""
+    model, batch = adopt(llama), make_batch(LENGTHS, prefix)
+    task = Generate(9, sampling=DRAWN, samples=4, logprobs=2)
+    engine = Engine(model, PrefixStore(1 << 20), spelled)
+    together = {c.row_id: c for c in engine.answer(batch, task)[0]}
+    assert engine.answer(batch, task)[1].computed_tokens == sum(LENGTHS)
+    one = outputs(engine, batch, replace(task, samples=1))
+    for prompt in batch.prompts:
+        answer = together[prompt.row_id]
+        assert len(answer.samples) == 4
+        assert len({sample.output for sample in answer.samples}) > 1
+        assert answer.output == answer.samples[0].output == one[prompt.row_id]
+        assert answer.output_tokens == sum(sample.output_tokens for sample in answer.samples)
+        (alone,), _ = engine.answer(replace(batch, prompts=(prompt,)), task)
+        assert [s.output for s in alone.samples] == [s.output for s in answer.samples]
+
+
+def test_log_probabilities_are_those_of_the_plain_model(llama, make_batch):
+    model, batch = replace(adopt(llama), stop_ids=frozenset()), make_batch(LENGTHS)
+    engine = Engine(model, PrefixStore(1 << 20), spelled, max_lane_bytes=1)
+    found = {c.row_id: c for c in engine.answer(batch, Generate(6, logprobs=3))[0]}
+    llama.set_attn_implementation("eager")
+    for prompt in batch.prompts:
+        answer = [int(token) for token in found[prompt.row_id].output.split()]
+        whole = batch.prefix + prompt.own_ids + tuple(answer)
+        with torch.no_grad():
+            logprobs = llama(torch.tensor([whole])).logits[0, -7:-1].log_softmax(-1)
+        told = found[prompt.row_id].logprobs
+        assert [token.token_id for token in told] == answer
+        assert [token.logprob for token in told] == pytest.approx(logprobs.max(-1).values.tolist(), abs=1e-3)
+        for token, expected in zip(told, logprobs.topk(3).indices.tolist(), strict=True):
+            assert [likely.token_id for likely in token.top] == expected
 
 
 def test_equal_rows_and_other_seeds_draw_other_answers(engine, make_batch):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.costs import Costs
 from pipeline.inference.engine import Engine
 from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
@@ -28,7 +29,7 @@ def tree(make_batch):
     heads = [first + chapter] * 2 + [first + other_chapter] * 2 + [first] * 2 + [second] * 2 + [third] * 2 + [()] * 2
     rows = [head + tail for head, tail in zip(heads, own, strict=True)]
     order = [7, 0, 11, 4, 9, 2, 5, 10, 1, 8, 3, 6]
-    cuts = find_cuts(rows, min_saved=8, min_length=1)
+    cuts = find_cuts(rows, Costs(1.0, 0.0, 8.0, 0.0), steps=0, batch_rows=128)
     assert {len(found) for found in cuts} == {0, 1, 2}
     prompts = tuple(Prompt(place, f"k{place}", rows[place], cuts[place]) for place in order)
     return replace(make_batch([1], prefix=10), prompts=prompts)
@@ -71,12 +72,11 @@ def test_every_node_is_computed_once_and_remembered(llama, tree):
     assert second.computed_tokens == alone
 
 
-def test_a_tree_split_over_forwards_is_the_same(llama, tree, monkeypatch):
+def test_a_tree_split_over_forwards_is_the_same(llama, tree):
     engine = Engine(adopt(llama), PrefixStore(1 << 24), spelled)
     whole = outcome(engine.answer(tree, Generate(10))[0])
     for limit in (1, 40, 100):
-        monkeypatch.setattr("pipeline.inference.forward.FORWARD_TOKENS", limit)
-        fresh = Engine(adopt(llama), PrefixStore(1 << 24), spelled)
+        fresh = Engine(adopt(llama), PrefixStore(1 << 24), spelled, forward_tokens=limit)
         assert outcome(fresh.answer(tree, Generate(10))[0]) == whole
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import InputError, JobError, TryAgain
-from pipeline.rows import BatchTiming, Completion, Status
+from pipeline.rows import BatchTiming, Completion, LikelyToken, Sample, Status, TokenLogprob
 from pipeline.store.export import export, preview
 
 TEXT = ["plain", 'q"uo,te\nline', "", None, "日本 🎉", " spaces "]
@@ -23,7 +23,7 @@ TOKENS = ["prompt_tokens", "reused_tokens", "output_tokens"]
 def exported_job(ledger, road, tmp_path):
     """Makes a job over the table, in shards of four rows; row 1 fails, and the last row has no result yet."""
 
-    def make(table: pa.Table, spec_json: str = "{}"):
+    def make(table: pa.Table, spec_json: str = "{}", answered: int | None = None):
         job = ledger.create_job(None, spec_json, "", "", "")
         for shard_no, row_from in enumerate(range(0, table.num_rows, 4)):
             part = table.slice(row_from, 4)
@@ -32,7 +32,7 @@ def exported_job(ledger, road, tmp_path):
             ledger.add_shard(job.id, shard_no, path, row_from, row_from + part.num_rows)
         ledger.finish_cutting(job.id, table.num_rows)
         road.encode(job, failed=[1], batch_rows=1)
-        road.answer(job, batches=table.num_rows - 2)
+        road.answer(job, batches=table.num_rows - 2 if answered is None else answered)
         return job
 
     return make
@@ -89,6 +89,72 @@ def test_choices_bring_label_and_score(engine, ledger, exported_job):
     row = preview(engine, job, 5)[2]
     assert list(row) == ["row_id", "text", "status", "output", "label", "score", *RESULT[2:], *TOKENS]
     assert (row["label"], row["score"]) == ("yes", 0.75)
+
+
+ASKED = '{"n": 2, "logprobs": 1, "max_tokens": %d}'
+LOGPROBS = (TokenLogprob(4, " é", -0.5, (LikelyToken(9, '"', -0.25),)), TokenLogprob(2, "", -1.0))
+SAMPLES = (Sample(" é", "stop", 2, LOGPROBS), Sample("x", "length", 1, LOGPROBS[1:]))
+TOP = [{"token_id": 9, "token": '"', "logprob": -0.25}]
+PLAIN_LOGPROBS = [
+    {"token_id": 4, "token": " é", "logprob": -0.5, "top": TOP},
+    {"token_id": 2, "token": "", "logprob": -1.0, "top": []},
+]
+PLAIN_SAMPLES = [
+    {"output": " é", "finish_reason": "stop", "output_tokens": 2, "logprobs": PLAIN_LOGPROBS},
+    {"output": "x", "finish_reason": "length", "output_tokens": 1, "logprobs": PLAIN_LOGPROBS[1:]},
+]
+
+
+@pytest.fixture
+def sampled(ledger, exported_job):
+    """A job of six rows with two samples each; row 1 failed."""
+
+    def make(max_tokens: int = 4):
+        job = exported_job(pa.table({"text": TEXT}), ASKED % max_tokens, answered=0)
+        while claim := ledger.claim(job.id, "a", 60):
+            (row_id,) = claim.row_ids
+            answer = Completion(
+                row_id, str(row_id), Status.TRUNCATED, " é", output_tokens=3, samples=SAMPLES, logprobs=LOGPROBS
+            )
+            assert ledger.finish(claim, [answer], BatchTiming(), "cpu")
+        return job
+
+    return make
+
+
+def test_samples_and_logprobs_are_nested_in_parquet(engine, sampled, tmp_path):
+    assert export(engine, sampled(), "parquet", tmp_path / "out.parquet") == 6
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.column_names[-2:] == ["samples", "logprobs"]
+    assert table.column("logprobs").to_pylist() == [PLAIN_LOGPROBS, None, *[PLAIN_LOGPROBS] * 4]
+    assert table.column("samples").to_pylist() == [PLAIN_SAMPLES, None, *[PLAIN_SAMPLES] * 4]
+
+
+def test_they_are_nested_in_json_lines_and_json_in_csv(engine, sampled, tmp_path):
+    job = sampled()
+    export(engine, job, "jsonl", tmp_path / "out.jsonl")
+    export(engine, job, "csv", tmp_path / "out.csv")
+    first, second, *_ = map(json.loads, (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines())
+    assert (first["samples"], first["logprobs"]) == (PLAIN_SAMPLES, PLAIN_LOGPROBS)
+    assert (second["samples"], second["logprobs"]) == (None, None)
+    first, second, *_ = csv.DictReader((tmp_path / "out.csv").open(newline="", encoding="utf-8"))
+    assert (json.loads(first["samples"]), json.loads(first["logprobs"])) == (PLAIN_SAMPLES, PLAIN_LOGPROBS)
+    assert (second["samples"], second["logprobs"]) == ("", "")
+
+
+@pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("max_tokens", [1, 1 << 15, 1 << 20])
+def test_rows_that_hold_much_are_written_a_few_at_a_time(engine, sampled, file_format, max_tokens):
+    def row_ids(**chosen) -> list[int]:
+        stream = io.BytesIO()
+        export(engine, job, file_format, stream, **chosen)
+        return read(stream.getvalue(), file_format)
+
+    job = sampled(max_tokens)
+    assert row_ids() == [0, 1, 2, 3, 4, 5]
+    assert row_ids(limit=5) == [0, 1, 2, 3, 4]
+    assert row_ids(status=Status.TRUNCATED, limit=4) == [0, 2, 3, 4]
+    assert [row["text"] for row in preview(engine, job, 6)] == TEXT
 
 
 @pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])

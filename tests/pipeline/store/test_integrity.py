@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import text
 
+from pipeline.rows import BatchTiming, Sample, TokenLogprob
 from pipeline.store.integrity import check_integrity
 from pipeline.store.transactions import writing
 
@@ -62,3 +65,47 @@ def test_a_row_in_two_open_batches_is_told(engine, road):
         "2 rows are lost: they have no result and are in no open batch: 3, 4.",
         "2 rows are in two open batches: 0, 1.",
     ]
+
+
+@pytest.fixture
+def sampled_job(ledger, road):
+    """Rows 0 to 3 with two samples and logprobs, of which row 2 is an error."""
+    job = road.encoded_job(n_rows=4, shard_rows=4)
+    ledger.restate(job.id, '{"n": 2, "logprobs": 0}')
+    logprobs = (TokenLogprob(4, "a", -0.5),)
+    samples = (Sample("a", "stop", 1, logprobs), Sample("b", "stop", 1, logprobs))
+    while claim := ledger.claim(job.id, "worker", 60.0):
+        outcomes = [
+            outcome if outcome.output is None else replace(outcome, samples=samples, logprobs=logprobs)
+            for outcome in road.outcomes(claim, errors=[2])
+        ]
+        assert ledger.finish(claim, outcomes, BatchTiming(), "cpu")
+    assert ledger.complete(job.id)
+    return job
+
+
+ODD_SAMPLES = "recorded with more samples than they should have, or fewer"
+ODD_LOGPROBS = "recorded without logprobs that were asked for, or with some that were not"
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("UPDATE results SET samples = NULL WHERE row_id = 1", [f"1 rows are {ODD_SAMPLES}: 1."]),
+        ("UPDATE results SET logprobs = NULL WHERE row_id = 3", [f"1 rows are {ODD_LOGPROBS}: 3."]),
+        (
+            "UPDATE results SET samples = (SELECT samples FROM results WHERE row_id = 0) WHERE row_id = 2",
+            [f"1 rows are {ODD_SAMPLES}: 2."],
+        ),
+        ('UPDATE jobs SET spec_json = \'{"n": 3, "logprobs": 5}\'', [f"3 rows are {ODD_SAMPLES}: 0, 1, 3."]),
+        (
+            "UPDATE jobs SET spec_json = '{}'",
+            [f"3 rows are {ODD_SAMPLES}: 0, 1, 3.", f"3 rows are {ODD_LOGPROBS}: 0, 1, 3."],
+        ),
+    ],
+)
+def test_rows_have_what_was_asked_for(engine, sampled_job, fault, told):
+    assert check_integrity(engine, sampled_job.id) == []
+    with writing(engine) as connection:
+        connection.execute(text(fault))
+    assert check_integrity(engine, sampled_job.id) == told

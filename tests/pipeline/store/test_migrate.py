@@ -1,6 +1,9 @@
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
@@ -8,8 +11,14 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 
-from pipeline.store.database import connect
+from pipeline.rows import Completion, Status
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec
+from pipeline.store.database import connect, current_version, open_database
+from pipeline.store.export import export
 from pipeline.store.migrate import configuration, upgrade
+from pipeline.store.queries import find_job, stream_results
+from pipeline.store.records import JobRecord, JobState
 from pipeline.store.schema import SCHEMA_VERSION, metadata
 from pipeline.store.transactions import reading, writing
 
@@ -40,6 +49,52 @@ def test_the_tables_of_the_schema_are_those_of_the_migrations(engine: Engine, tm
     with reading(engine) as migrated, made.connect() as created:
         assert described(migrated) == described(created)
     made.dispose()
+
+
+@pytest.fixture
+def oldest(empty: Engine, tmp_path: Path) -> JobRecord:
+    """A job of two rows, of which one is answered, in a database of the first version."""
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "0.parquet")
+    with writing(empty) as connection:
+        command.upgrade(configuration(connection), "0001")
+        spec = {"inputs": ["a"], "model": "m", "prompt": "{text}", "max_tokens": 9}
+        for name, more in {"texts": {}, "labels": {"choices": ["yes", "no"]}}.items():
+            job = {"id": name, "name": name, "spec": json.dumps(spec | more)}
+            connection.execute(
+                text("INSERT INTO jobs VALUES (:id, :name, :spec, 'f', 'm', 'i', 'running', 2, 1.0, NULL, NULL)"), job
+            )
+        shard = {"path": str(tmp_path / "0.parquet")}
+        connection.execute(text("INSERT INTO shards VALUES ('texts', 0, :path, 0, 2, 'encoded', 0.5, 0)"), shard)
+        connection.execute(
+            text(
+                "INSERT INTO results VALUES ('texts', 0, 'k0', 'ok', 'said', NULL, NULL, NULL, 'stop', NULL, NULL,"
+                " 7, 3, 2, 1, 0, 1.5)"
+            )
+        )
+        assert current_version(connection) == "0001"
+    return JobRecord("texts", "texts", json.dumps(spec), "f", "m", "i", JobState.RUNNING, 2, 1.0, None, None)
+
+
+def test_a_database_of_the_first_version_is_upgraded_and_read(oldest: JobRecord, empty: Engine, tmp_path: Path):
+    engine = open_database(Settings(database_url=str(empty.url)))
+    assert find_job(engine, "texts") == oldest
+    said = Completion(
+        0, "k0", Status.OK, "said", finish_reason="stop", prompt_tokens=7, reused_tokens=3, output_tokens=2
+    )
+    assert list(stream_results(engine, "texts")) == [said]
+    assert export(engine, oldest, "jsonl", tmp_path / "out.jsonl") == 1
+    row = json.loads((tmp_path / "out.jsonl").read_text())
+    assert (row["text"], row["output"], "samples" in row) == ("a", "said", False)
+    with reading(engine) as connection:
+        assert current_version(connection) == SCHEMA_VERSION
+    engine.dispose()
+
+
+def test_old_jobs_that_choose_lose_the_limit_that_meant_nothing(oldest: JobRecord, empty: Engine):
+    engine = open_database(Settings(database_url=str(empty.url)))
+    assert JobSpec.model_validate_json(find_job(engine, "labels").spec_json).choices == ("yes", "no")
+    assert JobSpec.model_validate_json(find_job(engine, "texts").spec_json).max_tokens == 9
+    engine.dispose()
 
 
 def test_the_way_back_leaves_nothing(empty: Engine):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from pipeline.inference.kernels.flash_cpu import flash_cpu
-from pipeline.inference.kernels.flash_cuda import flash_cuda
-from pipeline.inference.kernels.kernel import Kernel
+from pipeline.inference.kernels.flash_cpu import flash_cpu, flash_cpu_decode
+from pipeline.inference.kernels.flash_cuda import flash_cuda, flash_cuda_decode
+from pipeline.inference.kernels.kernel import DecodeKernel, Kernel
 
 #: Set where flash-attn runs on a CPU: by its Triton kernels, under Triton's interpreter.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -20,9 +20,12 @@ TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 class Backend:
     name: str
     kernel: Kernel
+    decode: DecodeKernel
     device: str
     dtype: torch.dtype
     caps_scores: bool = True  #: the package's Triton kernels leave the cap out
+    decodes_in_windows: bool = True  #: the package's Triton kernels leave the window out
+    decode_lse_tolerance: float = 1e-4  #: fp32 whatever the inputs are
 
     @property
     def tolerance(self) -> float:
@@ -32,12 +35,12 @@ class Backend:
         return f"{self.name}-{self.device}-{str(self.dtype).removeprefix('torch.')}"
 
 
-def _flash_attn() -> Kernel | None:
+def _flash_attn() -> tuple[Kernel, DecodeKernel] | None:
     try:
-        from pipeline.inference.kernels.flash_attn import flash_attn
+        from pipeline.inference.kernels.flash_attn import flash_attn, flash_attn_decode
     except ImportError:
         return None
-    return flash_attn
+    return flash_attn, flash_attn_decode
 
 
 def _interpreted() -> list[Backend]:
@@ -47,19 +50,21 @@ def _interpreted() -> list[Backend]:
     # Its operators are registered for CUDA alone; these are the functions behind them.
     interface._wrapped_flash_attn_forward = interface._flash_attn_forward._init_fn
     interface._wrapped_flash_attn_varlen_forward = interface._flash_attn_varlen_forward._init_fn
-    kernel = _flash_attn()
-    assert kernel is not None
-    return [Backend("flash_attn", kernel, "cpu", torch.float16, caps_scores=False)]
+    kernels = _flash_attn()
+    assert kernels is not None
+    # In decoding they scale the queries in half precision, which the log-sum-exp shows.
+    lacks = {"caps_scores": False, "decodes_in_windows": False, "decode_lse_tolerance": 2e-3}
+    return [Backend("flash_attn", *kernels, "cpu", torch.float16, **lacks)]
 
 
 def _backends() -> list[Backend]:
     if INTERPRETED:
         return _interpreted()
-    found = [Backend("flash_cpu", flash_cpu, "cpu", dtype) for dtype in TOLERANCE]
+    found = [Backend("flash_cpu", flash_cpu, flash_cpu_decode, "cpu", dtype) for dtype in TOLERANCE]
     if torch.cuda.is_available():
-        on_cuda = {"flash_cuda": flash_cuda, "flash_attn": _flash_attn()}
+        on_cuda = {"flash_cuda": (flash_cuda, flash_cuda_decode), "flash_attn": _flash_attn()}
         half = (torch.bfloat16, torch.float16)
-        found += [Backend(name, kernel, "cuda", dtype) for name, kernel in on_cuda.items() if kernel for dtype in half]
+        found += [Backend(name, *pair, "cuda", dtype) for name, pair in on_cuda.items() if pair for dtype in half]
     return found
 
 

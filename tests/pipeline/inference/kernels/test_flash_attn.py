@@ -32,6 +32,29 @@ for function, (*rest, named) in zip((interface._flash_attn_forward, interface._f
     bound = inspect.signature(function._init_fn).bind(*rest, **named).arguments
     print(bound["softmax_scale"], bound["softcap"])
 """
+CAPTURE_DECODE = """
+import inspect
+
+import flash_attn.flash_attn_interface as interface
+import torch
+
+package, given = interface.flash_attn_gpu.fwd_kvcache, []
+def note(q, *rest):
+    given.append(inspect.signature(package).bind(q, *rest).arguments)
+    return q, torch.zeros(q.shape[0] * q.shape[2], 1)
+interface.flash_attn_gpu.fwd_kvcache = note
+
+from pipeline.inference.kernels.flash_attn import flash_attn_decode
+
+q, lanes, lengths = torch.zeros(3, 4, 1, 8), torch.zeros(3, 2, 40, 8), torch.tensor([1, 2, 5])
+for window, softcap in ((None, None), (16, 30.0)):
+    out, lse = flash_attn_decode(q, lanes, lanes, lengths, scale=0.5, longest=5, window=window, softcap=softcap)
+    assert (out.shape, lse.shape) == (q.shape, q.shape[:3])
+for call in given:
+    assert call["k_cache"].data_ptr() == lanes.data_ptr() and call["k_cache"].shape == (3, 40, 2, 8)
+    assert call["cache_seqlens"].dtype is torch.int32 and call["cache_seqlens"].tolist() == [1, 2, 5]
+    print(*(call[name] for name in ("softmax_scale", "softcap", "window_size_left", "window_size_right")))
+"""
 
 
 def run(*arguments: str) -> str:
@@ -41,9 +64,9 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
-def test_the_suite_of_all_back_ends():
-    suite = Path(__file__).with_name("test_backends.py")
-    told = run("-m", "pytest", str(suite), "-q", "-p", "no:cacheprovider")
+def test_the_suites_of_all_back_ends():
+    suites = [str(Path(__file__).with_name(name)) for name in ("test_backends.py", "test_decoding.py")]
+    told = run("-m", "pytest", *suites, "-q", "-p", "no:cacheprovider")
     assert "passed" in told
     assert "failed" not in told
 
@@ -52,3 +75,8 @@ def test_the_cap_and_the_scale_reach_the_package():
     """Of no effect on a CPU, so that what is handed over is looked at."""
     told = run("-c", CAPTURE)
     assert told.split() == ["0.5", "30.0", "0.5", "30.0"]
+
+
+def test_the_cap_the_window_and_lanes_where_they_lie_reach_the_package_in_decoding():
+    """Of these too the Triton kernels make nothing. A window of 16 here, a token and 15 before it, is 15 there."""
+    assert run("-c", CAPTURE_DECODE).split() == ["0.5", "0.0", "-1", "-1", "0.5", "30.0", "15", "0"]

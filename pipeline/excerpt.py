@@ -1,0 +1,33 @@
+"""A job's first rows, encoded: what can be told of a job, and tried out, before it is one."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.errors import SpecError
+from pipeline.means import Means, fit, make_encoder, make_task
+from pipeline.rows import Completion, Prompt, Row, Task
+from pipeline.spec import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Its rows are sorted into those that can be answered and those that cannot, each in the input's order."""
+
+    prefix: tuple[int, ...]
+    prompts: tuple[Prompt, ...]  #: at least one
+    failures: tuple[Completion, ...]
+    neutralised: int  #: rows whose text held special tokens
+    task: Task
+
+
+def encode_excerpt(spec: JobSpec, means: Means, rows: Sequence[Row]) -> Excerpt:
+    """Raises SpecError where none of the rows can be answered."""
+    encoder = make_encoder(spec, means.template, means.vocabulary, time.time(), rows)
+    task = make_task(spec, encoder)
+    outcomes = [fit(outcome, encoder, task, means.model) for outcome in encoder.encode(rows)]
+    prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
+    failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))
+    if not prompts:
+        raise SpecError(f"None of the first {len(rows)} rows can be answered. The first says: {failures[0].error}")
+    return Excerpt(encoder.prefix, prompts, failures, encoder.neutralised, task)

@@ -1,0 +1,70 @@
+"""The rows of a batch on their way through the lanes: those that wait, those that run, and those that just finished."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pipeline.inference.lanes import Lanes
+from pipeline.rows import TokenLogprob
+
+
+@dataclass(slots=True, eq=False)
+class Answer:
+    """What one row has generated so far; `finish` is set when it stops: stop, length or numeric."""
+
+    place: int  #: among the rows of the stem
+    prompt: Sequence[int]
+    limit: int  #: tokens it may generate
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    finish: str | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens in its lane before the next one: its last token has no key yet."""
+        return len(self.prompt) + len(self.token_ids) - 1
+
+    @property
+    def longest(self) -> int:
+        """Tokens that may come to be in its lane."""
+        return len(self.prompt) + self.limit
+
+
+@dataclass(slots=True)
+class Rank:
+    """Rows of one class of length. Of those that run, row i has lane i; the others wait for a lane."""
+
+    lanes: Lanes
+    waiting: deque[Answer]
+    running: list[Answer] = field(default_factory=list)
+
+    def admit(self, room: int) -> list[Answer]:
+        """Rows that get a lane now, in their order: not more than there are lanes and `room` for their tokens."""
+        admitted: list[Answer] = []
+        while self.waiting and len(self.running) < self.lanes.count and len(self.waiting[0].prompt) <= room:
+            admitted.append(self.waiting.popleft())
+            room -= len(admitted[-1].prompt)
+            self.running.append(admitted[-1])
+        return admitted
+
+    def dismiss(self, admitted: Sequence[Answer]) -> None:
+        """Those admitted last go back to where they waited."""
+        if admitted:
+            del self.running[-len(admitted) :]
+            self.waiting.extendleft(reversed(admitted))
+
+    def close(self) -> bool:
+        """Finished rows leave; the last rows take their lanes, so that lanes stay without gaps. Whether any left."""
+        before = len(self.running)
+        for lane in reversed(range(before)):
+            if self.running[lane].finish is not None:
+                self._leave(lane)
+        return len(self.running) < before
+
+    def _leave(self, lane: int) -> None:
+        if self.running[lane].finish == "numeric":
+            self.lanes.clear(lane)
+        last = self.running.pop()
+        if lane < len(self.running):
+            self.lanes.move(len(self.running), lane, last.length)
+            self.running[lane] = last

@@ -1,0 +1,51 @@
+"""Where the rows of a batch sit in its forwards: depth first, each split into nodes that it shares and its own ids."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.inference.prefix_store import Path
+from pipeline.rows import Batch, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A prompt of a batch; `paths` are those of the nodes above it, shortest first."""
+
+    prompt: Prompt
+    paths: tuple[Path, ...]
+    own_ids: tuple[int, ...]
+    shared: int  #: tokens of the prompt that it shares with other rows
+    splits: bool = False  #: its last node is its own, read by several samples
+
+    @property
+    def tokens(self) -> int:
+        return len(self.own_ids) + (len(self.paths[-1]) if self.paths else 0)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return self.paths[-1] + self.own_ids if self.paths else self.own_ids
+
+
+def seat(batch: Batch, *, split: bool = False) -> list[Seat]:
+    """What reads a node lies together; short rows come before long ones below each.
+
+    With `split`, all of a prompt but its last token becomes a node, so that it is computed once for all samples.
+    """
+
+    def order(prompt: Prompt) -> tuple[tuple[int, ...], int]:
+        return prompt.own_ids[: prompt.cuts[-1]] if prompt.cuts else (), len(prompt.own_ids)
+
+    seats = _seats(batch.prefix, sorted(batch.prompts, key=order))
+    return [_split(seat) if split and len(seat.own_ids) > 1 else seat for seat in seats]
+
+
+def _seats(prefix: Path, prompts: list[Prompt]) -> Iterator[Seat]:
+    for prompt in prompts:
+        paths = tuple(prefix + prompt.own_ids[:cut] for cut in prompt.cuts)
+        last = prompt.cuts[-1] if prompt.cuts else 0
+        whole = (prefix, *paths) if prefix else paths
+        yield Seat(prompt, whole, prompt.own_ids[last:], len(prefix) + last)
+
+
+def _split(seat: Seat) -> Seat:
+    return Seat(seat.prompt, (*seat.paths, seat.token_ids[:-1]), seat.own_ids[-1:], seat.shared, splits=True)

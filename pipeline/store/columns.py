@@ -1,0 +1,63 @@
+"""Stage 7: the columns that an export adds to those of the input, by what the job asked for."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.rows import Completion
+from pipeline.store.nested import to_plain
+
+_RESULT_TYPES: dict[str, pa.DataType] = {
+    "status": pa.string(),
+    "output": pa.string(),
+    "label": pa.string(),
+    "score": pa.float64(),
+    "finish_reason": pa.string(),
+    "error_type": pa.string(),
+    "error": pa.string(),
+    "prompt_tokens": pa.int64(),
+    "reused_tokens": pa.int64(),
+    "output_tokens": pa.int64(),
+}
+_CHOICE_COLUMNS = ("label", "score")
+_NESTED_COLUMNS = ("samples", "logprobs")
+_TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
+
+#: Log-probabilities in memory at once, of rows that are written together: some hundred MB.
+_LOGPROBS_AT_ONCE = 1 << 18
+
+
+def result_types(spec_json: str) -> dict[str, pa.DataType]:
+    """By name, in order; label and score only where there are choices, samples and logprobs where asked for."""
+    spec = json.loads(spec_json)
+    left_out = () if spec.get("choices") is not None else _CHOICE_COLUMNS
+    types = {name: kind for name, kind in _RESULT_TYPES.items() if name not in left_out}
+    if spec.get("n", 1) > 1:
+        types["samples"] = pa.list_(pa.struct(_sample(spec)))
+    if spec.get("logprobs") is not None:
+        types["logprobs"] = _logprobs(spec)
+    return types
+
+
+def result_column(name: str, kind: pa.DataType, completions: list[Completion]) -> pa.Array:
+    values = [getattr(completion, name) for completion in completions]
+    return pa.array([to_plain(value) for value in values] if name in _NESTED_COLUMNS else values, kind)
+
+
+def rows_at_once(spec_json: str, most: int) -> int:
+    """How many rows, of `most` that there are, fit into memory with all that the job asked for."""
+    spec = json.loads(spec_json)
+    if spec.get("logprobs") is None:
+        return most
+    logprobs: int = spec["max_tokens"] * spec.get("n", 1) * (1 + spec["logprobs"])
+    return max(1, min(most, _LOGPROBS_AT_ONCE // logprobs))
+
+
+def _sample(spec: dict[str, Any]) -> dict[str, pa.DataType]:
+    fields = {"output": pa.string(), "finish_reason": pa.string(), "output_tokens": pa.int64()}
+    return fields if spec.get("logprobs") is None else fields | {"logprobs": _logprobs(spec)}
+
+
+def _logprobs(spec: dict[str, Any]) -> pa.DataType:
+    return pa.list_(pa.struct(_TOKEN | ({"top": pa.list_(pa.struct(_TOKEN))} if spec["logprobs"] else {})))

@@ -1,0 +1,53 @@
+"""From files to a model in memory: nothing made up, nothing twice."""
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+
+from pipeline.errors import ModelError
+from pipeline.inference.checkpoint import resolve_checkpoint
+from pipeline.inference.loading import load_model
+
+SIZES = {"vocab_size": 300, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "eos_token_id": 5}
+
+
+def load(path, dtype="auto"):
+    return load_model(resolve_checkpoint(str(path)), "cpu", dtype)
+
+
+def test_a_family_s_files_are_all_of_its_weights(dense, family, tmp_path):
+    family.save_pretrained(tmp_path)
+    found = dense(load(tmp_path).network)
+    expected = family.state_dict()
+    assert found.keys() == expected.keys()
+    for name, weight in expected.items():
+        forms = (weight, weight.T) if weight.ndim == 2 else (weight,)
+        assert any(torch.equal(found[name], form) for form in forms), name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("family", [LlamaConfig, Qwen2Config])
+def test_a_tied_head_is_the_embedding_itself(dense, family, dtype, tmp_path):
+    AutoModelForCausalLM.from_config(family(**SIZES, **HEADS, tie_word_embeddings=True)).save_pretrained(tmp_path)
+    assert "lm_head.weight" not in load_file(tmp_path / "model.safetensors")
+    network = load(tmp_path, dtype).network
+    assert torch.equal(dense(network)["lm_head.weight"], network.get_input_embeddings().weight)
+
+
+def test_a_head_of_its_own_stays_so(dense, tmp_path):
+    AutoModelForCausalLM.from_config(LlamaConfig(**SIZES, **HEADS, tie_word_embeddings=False)).save_pretrained(tmp_path)
+    network = load(tmp_path).network
+    assert not torch.equal(dense(network)["lm_head.weight"], network.get_input_embeddings().weight)
+
+
+def test_files_without_some_weights_are_no_model(llama, tmp_path):
+    """transformers would make random ones."""
+    llama.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"], weights["model.norm.weight"]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    words = r"is incomplete: it has no weights for model\.layers\.1\.mlp\.up_proj\.weight and 1 other\.$"
+    with pytest.raises(ModelError, match=words):
+        load(tmp_path)

@@ -1,0 +1,68 @@
+import json
+
+import pyarrow as pa
+import pytest
+
+from pipeline.rows import Completion, LikelyToken, Status, TokenLogprob
+from pipeline.spec import build_spec
+from pipeline.store.columns import result_column, result_types, rows_at_once
+
+FIELDS = {"inputs": "a.csv", "model": "m", "prompt": "{text}"}
+USUAL = [
+    "status", "output", "finish_reason", "error_type", "error", "prompt_tokens", "reused_tokens", "output_tokens",
+]  # fmt: skip
+TOKEN = "struct<token_id: int64, token: string, logprob: double"
+TOP = f"{TOKEN}, top: list<item: {TOKEN}>>>"
+SAMPLE = "struct<output: string, finish_reason: string, output_tokens: int64"
+
+
+def spec_json(**fields):
+    return build_spec(FIELDS | fields).model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("fields", "more"),
+    [
+        ({}, {}),
+        ({"logprobs": 0}, {"logprobs": f"list<item: {TOKEN}>>"}),
+        ({"logprobs": 2}, {"logprobs": f"list<item: {TOP}>"}),
+        ({"temperature": 1, "n": 2}, {"samples": f"list<item: {SAMPLE}>>"}),
+        (
+            {"temperature": 1, "n": 2, "logprobs": 2},
+            {"samples": f"list<item: {SAMPLE}, logprobs: list<item: {TOP}>>>", "logprobs": f"list<item: {TOP}>"},
+        ),
+    ],
+)
+def test_the_columns_are_those_that_the_job_asked_for(fields, more):
+    types = result_types(spec_json(**fields))
+    assert list(types) == [*USUAL, *more]
+    assert {name: str(types[name]) for name in more} == more
+
+
+def test_a_job_of_an_older_version_asked_for_neither():
+    assert list(result_types("{}")) == USUAL
+
+
+def test_an_error_rows_nested_columns_are_null():
+    kind = result_types(spec_json(logprobs=1))["logprobs"]
+    answered = Completion(0, "0", Status.OK, "a", logprobs=(TokenLogprob(1, "a", -0.5, (LikelyToken(2, "b", -0.25),)),))
+    column = result_column("logprobs", kind, [answered, Completion(1, "1", Status.ERROR)])
+    top = [{"token_id": 2, "token": "b", "logprob": -0.25}]
+    assert column.to_pylist() == [[{"token_id": 1, "token": "a", "logprob": -0.5, "top": top}], None]
+    assert column.type == kind
+    assert isinstance(column, pa.ListArray)
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows"),
+    [
+        ({}, 4096),
+        ({"temperature": 1, "n": 64}, 4096),
+        ({"max_tokens": 64, "logprobs": 0}, 4096),
+        ({"max_tokens": 256, "logprobs": 3}, 256),
+        ({"max_tokens": 256, "temperature": 1, "n": 64, "logprobs": 20}, 1),
+    ],
+)
+def test_the_more_a_row_holds_the_fewer_are_in_memory(fields, rows):
+    assert rows_at_once(spec_json(**fields), 4096) == rows
+    assert rows_at_once(json.dumps(json.loads(spec_json(**fields))), 1) == 1
