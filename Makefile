@@ -12,8 +12,9 @@ demo: $(STAMP)
 	$(BIN)/pipeline submit examples/reviews.parquet --name demo --model smollm2-135m --raw \
 		--prompt @examples/sentiment.txt --choices positive,negative
 
+# One thread each, for a process that computes with two takes the cores from the one beside it.
 test: $(TEST_STAMP)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # For a machine with a CUDA device; elsewhere what needs one is skipped.
 test-gpu: $(TEST_STAMP)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pipeline.rows import Generate, Task
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
@@ -10,6 +12,11 @@ class PlannedBatch:
 
     row_ids: tuple[int, ...]
     n_tokens: int
+
+
+def batch_rows(task: Task, answers: int) -> int:
+    """Rows of a batch of so many answers: where each row has several samples, fewer rows make it."""
+    return max(1, answers // task.samples) if isinstance(task, Generate) else answers
 
 
 def plan(

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import math
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,11 +52,12 @@ def read_costs(home: Path, model: LanguageModel) -> Costs:
 def keep(home: Path, calibration: Calibration) -> Path:
     """Whole or not at all. Raises TryAgain where it cannot be written."""
     path = _path(home, calibration)
-    unfinished = path.with_suffix(".unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps({"format": _FORMAT, **asdict(calibration)}, indent=2) + "\n")
-        return unfinished.replace(path)
+        with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+            unfinished = Path(directory) / path.name
+            unfinished.write_text(json.dumps({"format": _FORMAT, **asdict(calibration)}, indent=2) + "\n")
+            return unfinished.replace(path)
     except OSError as error:
         raise TryAgain(f"What was measured cannot be kept in {path}: {error.strerror}. Free some space.") from error
 

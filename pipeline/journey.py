@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from pipeline.buckets import plan
+from pipeline.buckets import batch_rows, plan
 from pipeline.inference.bisection import answer_bisecting
 from pipeline.inference.engine import Engine
 from pipeline.inference.prefix_store import PrefixStore
@@ -63,7 +63,7 @@ class Journey:
             prompts, failures = self._encode(self._read(shard))
             planned = plan(
                 [(prompt.row_id, len(prompt.own_ids)) for prompt in prompts],
-                max_rows=self._settings.batch_rows,
+                max_rows=batch_rows(self._task, self._settings.batch_rows),
                 max_tokens=self._settings.batch_tokens,
                 together=additions(prompts),
             )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipeline.buckets import plan
+from pipeline.buckets import batch_rows, plan
 from pipeline.excerpt import encode_excerpt
 from pipeline.inference.profiling import Profile, profile
 from pipeline.means import Means
@@ -22,7 +22,7 @@ def profile_job(spec: JobSpec, means: Means, rows: Sequence[Row], settings: Sett
     prompts = with_cuts(excerpt.prompts, means.costs, excerpt.task, settings.batch_rows)
     planned = plan(
         [(prompt.row_id, len(prompt.own_ids)) for prompt in prompts],
-        max_rows=settings.batch_rows,
+        max_rows=batch_rows(excerpt.task, settings.batch_rows),
         max_tokens=settings.batch_tokens,
         together=additions(prompts),
     )

@@ -57,10 +57,15 @@ def _hub(reference: str) -> Path:
     if reference.count("/") != 1 or reference.startswith((".", "/", "~")):
         raise ModelError(f"There is no adapter at {reference}: no such directory.")
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(reference, local_files_only=True))
+        cached = Path(snapshot_download(reference, local_files_only=True))
+        # What was downloaded for another purpose, or not to its end, may lack one of them.
+        if all((cached / name).is_file() for name in FILES):
+            return cached
+    except HFValidationError as error:
+        raise ModelError(f"{reference!r} is neither a directory nor the id of an adapter on the hub.") from error
     except LocalEntryNotFoundError:
         pass
     try:

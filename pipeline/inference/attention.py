@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from transformers import AttentionInterface
 
 from pipeline.inference.kernels.kernel import DecodeKernel, Kernel, Part
@@ -48,24 +47,25 @@ class Own(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Keys and values computed before. Each lane is read by one stretch of the forward's queries."""
+    """Keys and values computed before. Each lane is read by some of the forward's tokens."""
 
     lanes: Lanes
     first_lane: int
     starts: Tensor  #: [lanes], position of each lane's first key
     longest: int  #: keys in a lane at most
-    readers: Padding | None  #: None: all queries read the one lane
+    readers: Padding | None  #: of the tokens that read, lane by lane; None: all read the one lane
+    tokens: Tensor | None  #: [readers], those tokens' places in the forward, ascending
     mask: Tensor | None  #: [lanes, 1, 1, longest], hides what is beyond a lane's end
 
     def attend(self, kernel: Kernel, layer: int, q: Tensor, positions: Tensor, rule: LayerRule) -> Part:
         """`positions` [tokens] are those of the queries."""
         keys, values = self.lanes.read(layer, len(self.starts), self.longest, self.first_lane)
-        if self.readers is None:
+        if self.readers is None or self.tokens is None:
             mask = self._mask(positions[None], rule.window)
             return kernel(q, keys, values, scale=rule.scale, mask=mask, softcap=rule.softcap)
         mask = self._mask(self.readers.pad(positions[None, None, :, None])[:, 0, :, 0], rule.window)
         out, lse = kernel(self.readers.pad(q), keys, values, scale=rule.scale, mask=mask, softcap=rule.softcap)
-        return self.readers.unpad(out), self.readers.unpad(lse)
+        return _spread((self.readers.unpad(out), self.readers.unpad(lse)), self.tokens, q)
 
     def _mask(self, queries: Tensor, window: int | None) -> Tensor | None:
         """queries [lanes, longest stretch]"""
@@ -144,7 +144,7 @@ class Packed:
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Tensor:
         """q, k, v [1, heads, tokens, dim] -> [1, heads, tokens, dim]"""
-        parts = [_of_all(level.attend(self.kernel, layer, q, self.positions, rule), q) for level in self.levels]
+        parts = [level.attend(self.kernel, layer, q, self.positions, rule) for level in self.levels]
         whole = reduce(merge, parts, self._own(layer, q, k, v, rule))
         return whole[0] if rule.sinks is None else with_sink(whole, rule.sinks)
 
@@ -155,10 +155,13 @@ class Packed:
         return torch.cat(outs, 2), torch.cat(lses, 2)
 
 
-def _of_all(part: Part, q: Tensor) -> Part:
-    """Tokens behind those of the rows see nothing."""
-    (out, lse), more = part, q.shape[2] - part[0].shape[2]
-    return (pad(out, (0, 0, 0, more)), pad(lse, (0, more), value=float("-inf"))) if more else part
+def _spread(part: Part, tokens: Tensor, q: Tensor) -> Part:
+    """What some tokens see, among all queries of a forward, of which the others see nothing."""
+    if len(tokens) == q.shape[2]:
+        return part
+    out, lse = part
+    blind = lse.new_full(q.shape[:3], float("-inf"))
+    return torch.zeros_like(q).index_copy_(2, tokens, out), blind.index_copy_(2, tokens, lse)
 
 
 def attend(

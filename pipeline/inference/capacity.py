@@ -1,5 +1,6 @@
 """How much one forward takes on this device: halved where memory runs out, and remembered from batch to batch."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -21,10 +22,10 @@ T = TypeVar("T")
 
 
 class Capacity:
-    """Tokens of a forward; a longer row goes alone."""
+    """Prompt tokens of a forward, of which a longer row goes alone, and rows that are decoded at once."""
 
-    def __init__(self, tokens: int = FORWARD_TOKENS) -> None:
-        self.tokens = tokens
+    def __init__(self, tokens: int = FORWARD_TOKENS, rows: int = sys.maxsize) -> None:
+        self.tokens, self.rows = tokens, rows
 
     def halve(self, tried: int) -> None:
         """So many were too many."""

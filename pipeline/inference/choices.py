@@ -93,6 +93,7 @@ def _rows_as_level(
         starts=torch.tensor(starts, device=model.device),
         longest=longest,
         readers=Padding(counts, model.device),
+        tokens=torch.arange(sum(counts), device=model.device),
         mask=length_mask(torch.tensor(lengths, device=model.device), longest),
     )
 

@@ -71,14 +71,14 @@ class Engine:
                 completions = self._generate(stem, seats, task, watch)
             case Choose():
                 completions = self._choose(stem, seats, task, watch)
-        computed = planted + sum(len(seat.own_ids) for seat in seats)
+        computed = planted + samples * sum(len(seat.own_ids) for seat in seats)
         timing = BatchTiming(
             prefix_s=watch.seconds["prefix"],
             prefill_s=watch.seconds["prefill"],
             decode_s=watch.seconds["decode"],
             detokenize_s=watch.seconds["detokenize"],
             computed_tokens=computed,
-            reused_tokens=sum(seat.tokens for seat in seats) - computed,
+            reused_tokens=samples * sum(seat.tokens for seat in seats) - computed,
             output_tokens=sum(completion.output_tokens for completion in completions),
         )
         return completions, timing

@@ -22,6 +22,9 @@ from pipeline.inference.stopping import StopRule
 from pipeline.rows import TokenLogprob
 from pipeline.timing import Stopwatch
 
+#: Logits of one step at most, in numbers: 512 MB of fp32.
+_LOGITS = 1 << 27
+
 #: Logits of a step, the ids picked -> what is to be told of them.
 Report = Callable[[Tensor, Tensor], Sequence[TokenLogprob | None]]
 
@@ -54,22 +57,28 @@ class Generation:
         while any(rank.waiting or rank.running for rank in self._ranks):
             newcomers = self._admit()
             with watch.stage("prefill" if newcomers else "decode"):
-                logits = self._forward(newcomers)
-                if logits is not None:
-                    self._extend([*self._crew.answers, *(answer for _, some in newcomers for answer in some)], logits)
+                self._step(newcomers)
 
     def _admit(self) -> list[tuple[Rank, list[Answer]]]:
         """The longest rows first, for they may take longest; a row that no forward holds runs when it is alone."""
-        room = self._capacity.tokens - len(self._crew.answers)
+        most = min(self._capacity.rows, max(1, _LOGITS // self._model.vocab_size))
+        room, seats = self._capacity.tokens, most - len(self._crew.answers)
         newcomers = []
         for rank in self._ranks:
-            if admitted := rank.admit(room):
+            if admitted := rank.admit(room, seats):
                 newcomers.append((rank, admitted))
                 room -= sum(len(answer.prompt) for answer in admitted)
+                seats -= len(admitted)
         if not newcomers and not self._crew.answers:
             rank = next(rank for rank in self._ranks if rank.waiting)
-            newcomers.append((rank, rank.admit(len(rank.waiting[0].prompt))))
+            newcomers.append((rank, rank.admit(len(rank.waiting[0].prompt), 1)))
         return newcomers
+
+    def _step(self, newcomers: Sequence[tuple[Rank, Sequence[Answer]]]) -> None:
+        """Its logits are gone before the next one asks for memory."""
+        logits = self._forward(newcomers)
+        if logits is not None:
+            self._extend([*self._crew.answers, *(answer for _, some in newcomers for answer in some)], logits)
 
     def _forward(self, newcomers: Sequence[tuple[Rank, Sequence[Answer]]]) -> Tensor | None:
         """None where memory ran out, and less is to be tried."""
@@ -81,7 +90,10 @@ class Generation:
             tokens = [len(answer.prompt) for _, admitted in newcomers for answer in admitted]
             if not is_out_of_memory(error) or len(self._crew.answers) + len(tokens) == 1:
                 raise
-            self._capacity.halve(len(self._crew.answers) + sum(tokens))
+            if len(tokens) == 1:
+                self._capacity.rows = len(self._crew.answers)
+            else:
+                self._capacity.halve(sum(tokens))
             for rank, admitted in newcomers:
                 rank.dismiss(admitted)
             return None

@@ -13,7 +13,7 @@ class LanePool:
     def __init__(self, shape: LaneShape, max_bytes: int) -> None:
         self._shape, self.max_bytes = shape, max_bytes
         self._blocks: dict[int, Lanes] = {}
-        self._wanted = 0
+        self._wanted: dict[int, int] = {}
 
     @property
     def nbytes(self) -> int:
@@ -24,21 +24,26 @@ class LanePool:
 
         Where all rows do not fit at once, each class has its share of the lanes, to be used by turns.
         """
-        wanted = self._share(Counter(map(length_class, tokens)))
+        self._wanted = wanted = self._share(Counter(map(length_class, tokens)))
         self._make_room(wanted)
         for capacity, lanes in wanted.items():
             if self._lanes_of(capacity) < lanes:
                 self._blocks.pop(capacity, None)
                 self._blocks[capacity] = Lanes(self._shape, lanes, capacity)
-        self._wanted = sum(wanted.values())
         return {capacity: self._blocks[capacity] for capacity in wanted}
 
     def halve(self) -> bool:
-        """Gives all back, for memory ran out, and never holds as much again. False where there is nothing to give."""
-        could = self._wanted > len(self._blocks)
-        self.max_bytes = min(self.max_bytes, self.nbytes) // 2
+        """Gives all back, for memory ran out, and never holds as much again. False where no less would do.
+
+        That is where each class had one lane, and where none was asked for since the last time.
+        """
+        wanted, self._wanted = self._wanted, {}
         self._blocks.clear()
-        return could
+        if sum(wanted.values()) == len(wanted):
+            return False
+        tokens = sum(capacity * lanes for capacity, lanes in wanted.items())
+        self.max_bytes = min(self.max_bytes, tokens * self._shape.bytes_per_token()) // 2
+        return True
 
     def _share(self, rows: Mapping[int, int]) -> dict[int, int]:
         """Lanes of each class."""

@@ -54,7 +54,9 @@ class Lanes:
         return self._keys[layer][lanes, :, :tokens], self._values[layer][lanes, :, :tokens]
 
     def take(self, lane: int, tokens: int) -> "Lanes":
-        """A copy of the lane's first `tokens` places, as one full lane of its own."""
+        """The lane's first `tokens` places as one full lane of its own: a copy, or itself where that is all."""
+        if (self.count, self.capacity) == (1, tokens):
+            return self
         taken = Lanes(self._shape, 1, tokens)
         for layer in range(self._shape.layers):
             keys, values = self.read(layer, 1, tokens, lane)
@@ -73,9 +75,9 @@ class Lanes:
 
     @classmethod
     def stack(cls, parts: Sequence["Lanes"]) -> "Lanes":
-        """Several full lanes beside each other, the shorter ones with unused room, and an empty lane behind them."""
+        """Several full lanes beside each other, the shorter ones with unused room."""
         shape = parts[0]._shape
-        stacked = cls(shape, len(parts) + 1, max(part.capacity for part in parts))
+        stacked = cls(shape, len(parts), max(part.capacity for part in parts))
         for lane, part in enumerate(parts):
             for layer in range(shape.layers):
                 keys, values = part.read(layer, 1, part.capacity)

@@ -55,10 +55,11 @@ def _seconds(product: Product, device: torch.device, dtype: torch.dtype) -> floa
     x = torch.randn(product.rows, product.inner, device=device, dtype=dtype)
     weight = torch.randn(product.columns, product.inner, device=device, dtype=dtype)
     ways: list[Callable[[], object]] = [partial(torch.nn.functional.linear, x, weight)]
-    # A CPU's weights can be laid out beforehand, where oneDNN is made for it.
-    with suppress(RuntimeError):
-        laid = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-        ways.append(partial(torch.ops.mkldnn._linear_pointwise, x, laid, None, "none", [], ""))
+    # A CPU's weights can be laid out beforehand, where torch has oneDNN and that is made for it.
+    if torch._C._has_mkldnn:
+        with suppress(RuntimeError):
+            laid = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+            ways.append(partial(torch.ops.mkldnn._linear_pointwise, x, laid, None, "none", [], ""))
     return min(_best(way, device) for way in ways)
 
 

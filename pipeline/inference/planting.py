@@ -49,7 +49,8 @@ def _compute(model: LanguageModel, chains: Sequence[Chain], rows: Sequence[Path]
 
     def nodes(part: slice) -> list[Node]:
         places = range(len(rows))[part]
-        lanes = Lanes(model.shape, len(places), length_class(max(map(len, rows[part]))))
+        longest = max(map(len, rows[part]))
+        lanes = Lanes(model.shape, len(places), length_class(longest) if model.deterministic else longest)
         prefill(model, stem, places, rows[part], lanes)
         return [Node(stem.lengths[place], lanes.take(n, len(rows[place]))) for n, place in enumerate(places)]
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import torch
+
 from pipeline.inference.lanes import LaneShape
 from pipeline.inference.prefix_file import TokenIds, Unusable, read_prefix, write_prefix
 from pipeline.inference.stem import Node
@@ -67,14 +69,15 @@ class PrefixDisk:
         return None
 
     def keep(self, path: TokenIds, node: Node) -> None:
-        """Writes it; marks it as used where that was done before."""
+        """Writes it; marks it as used where that was done before. Numbers that are not finite are not kept."""
         if node.lanes.capacity < LEAST_TOKENS or node.lanes.nbytes > self._max_bytes or not self._works:
             return
         file = self._file(path, node.start)
         with self._giving_up():
-            if file in self._known:
-                self._touch(file)
-            else:
+            if file in self._known and self._touch(file):
+                return
+            self._known.discard(file)
+            if self._is_finite(node):
                 self._write(file, path, node)
                 self._known.add(file)
 
@@ -124,9 +127,18 @@ class PrefixDisk:
         digest.update(array("q", path).tobytes())
         return self._directory / f"{digest.hexdigest()}{_FINISHED}"
 
-    def _touch(self, file: Path) -> None:
-        with suppress(FileNotFoundError, PermissionError):
-            os.utime(file, (self._clock(), self._clock()))
+    def _touch(self, file: Path) -> bool:
+        """False where it is not there any more, since a process has cleared it away."""
+        try:
+            with suppress(PermissionError):
+                os.utime(file, (self._clock(), self._clock()))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _is_finite(self, node: Node) -> bool:
+        blocks = (node.lanes.read(layer, 1, node.lanes.capacity) for layer in range(self._shape.layers))
+        return bool(torch.stack([block.isfinite().all() for both in blocks for block in both]).all())
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:

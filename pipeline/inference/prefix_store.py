@@ -15,7 +15,7 @@ from pipeline.settings import Settings
 
 Path = tuple[int, ...]
 
-#: What may compute other numbers from the same weights. Devices of one type and kernel differ by rounding only.
+#: What may compute other numbers from the same weights.
 _SOFTWARE = ("pipeline", "torch", "transformers")
 
 
@@ -101,4 +101,10 @@ class PrefixStore:
 
 def _origin(model: LanguageModel) -> str:
     software = ", ".join(f"{name} {version(name)}" for name in _SOFTWARE)
-    return f"{model.identity}, {model.kernel_name} on {model.device.type}, {software}"
+    way = "deterministic" if model.deterministic else "plain"
+    return f"{model.identity}, {model.kernel_name} on {_device(model.device)}, {way}, {software}"
+
+
+def _device(device: torch.device) -> str:
+    """Devices of one name differ by rounding at most. CPUs with other vector instructions sum up in another order."""
+    return f"cpu with {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type

@@ -38,10 +38,11 @@ class Rank:
     waiting: deque[Answer]
     running: list[Answer] = field(default_factory=list)
 
-    def admit(self, room: int) -> list[Answer]:
-        """Rows that get a lane now, in their order: not more than there are lanes and `room` for their tokens."""
+    def admit(self, room: int, seats: int) -> list[Answer]:
+        """Rows that get a lane now, in their order: `seats` at most, and not more than `room` has for their tokens."""
         admitted: list[Answer] = []
-        while self.waiting and len(self.running) < self.lanes.count and len(self.waiting[0].prompt) <= room:
+        seats = min(seats, self.lanes.count - len(self.running))
+        while self.waiting and len(admitted) < seats and len(self.waiting[0].prompt) <= room:
             admitted.append(self.waiting.popleft())
             room -= len(admitted[-1].prompt)
             self.running.append(admitted[-1])

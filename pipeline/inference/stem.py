@@ -30,6 +30,9 @@ class Node:
 
 Chain = tuple[Node, ...]
 
+#: Up to so many tokens, nodes are alike: what padding costs then is less than a level more.
+_SHORT = 63
+
 
 class Stem:
     """Built once for the rows of a batch; `levels` then serves any forward over some of them."""
@@ -38,7 +41,11 @@ class Stem:
         self.lengths = [chain[-1].end if chain else 0 for chain in chains]
         self._device = device
         depths = range(max(map(len, chains), default=0))
-        self._levels = [_Stored([chain[depth] if depth < len(chain) else None for chain in chains]) for depth in depths]
+        self._levels = [
+            _Stored(nodes)
+            for depth in depths
+            for nodes in _alike([chain[depth] if depth < len(chain) else None for chain in chains])
+        ]
 
     def levels(self, places: Sequence[int], tokens: Sequence[int]) -> list[Level]:
         """For a forward over the rows at `places`, of which each has so many tokens, one row after the other."""
@@ -49,8 +56,17 @@ class Stem:
         return [level for level in levels if level is not None]
 
 
+def _alike(nodes: Sequence[Node | None]) -> list[list[Node | None]]:
+    """Nodes of like length together, for beside each other they are padded to the longest."""
+    sizes = [None if node is None else max(node.lanes.capacity, _SHORT).bit_length() for node in nodes]
+    return [
+        [node if own == size else None for node, own in zip(nodes, sizes, strict=True)]
+        for size in sorted({size for size in sizes if size is not None})
+    ]
+
+
 class _Stored:
-    """The nodes of one depth, a lane each, in the order of the rows below them."""
+    """Some nodes of one depth, a lane each, in the order of the rows below them."""
 
     def __init__(self, nodes: Sequence[Node | None]) -> None:
         distinct = list(dict.fromkeys(node for node in nodes if node is not None))
@@ -58,8 +74,7 @@ class _Stored:
         self.lane_of_row = [None if node is None else lanes[node] for node in nodes]
         self._starts = [node.start for node in distinct]
         self._lengths = [node.lanes.capacity for node in distinct]
-        is_one = len(distinct) == 1 and None not in nodes
-        self._lanes = distinct[0].lanes if is_one else Lanes.stack([node.lanes for node in distinct])
+        self._lanes = distinct[0].lanes if len(distinct) == 1 else Lanes.stack([node.lanes for node in distinct])
 
     def level(self, lanes: Sequence[int | None], tokens: Sequence[int], device: torch.device) -> Level | None:
         """`lanes` and `tokens` of each row. None where no row reads anything here.
@@ -70,15 +85,15 @@ class _Stored:
         if not read:
             return None
         first, end = min(read), max(read) + 1
-        lengths = self._lengths[first:end]
-        starts = torch.tensor(self._starts[first:end], device=device)
+        lengths, starts = self._lengths[first:end], torch.tensor(self._starts[first:end], device=device)
+        longest = max(lengths)
         if len(lengths) == 1 and None not in lanes:
-            return Level(self._lanes, first, starts, lengths[0], None, None)
-        # Rows without a node read a lane behind the others of which nothing is seen.
-        lengths, starts = [*lengths, 0], torch.cat([starts, starts[:1]])
-        used = end - first + (None in lanes)
-        own = torch.tensor([end - first if lane is None else lane - first for lane in lanes])
+            return Level(self._lanes, first, starts, longest, None, None, None)
+        own = torch.tensor([-1 if lane is None else lane - first for lane in lanes])
         own = own.repeat_interleave(torch.tensor(tokens))
-        readers = Padding(own.bincount(minlength=used).tolist(), device, own.argsort(stable=True).to(device))
-        mask = length_mask(torch.tensor(lengths[:used], device=device), max(lengths))
-        return Level(self._lanes, first, starts[:used], max(lengths), readers, mask)
+        reading = (own >= 0).nonzero().flatten()
+        own = own[reading]
+        order = reading[own.argsort(stable=True)]
+        readers = Padding(own.bincount(minlength=len(lengths)).tolist(), device, order.to(device))
+        mask = length_mask(torch.tensor(lengths, device=device), longest)
+        return Level(self._lanes, first, starts, longest, readers, reading.to(device), mask)

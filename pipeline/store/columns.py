@@ -26,6 +26,8 @@ _TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
 
 #: Log-probabilities in memory at once, of rows that are written together: some hundred MB.
 _LOGPROBS_AT_ONCE = 1 << 18
+#: So many tokens of a sample's text, in all its copies, take as much memory as one log-probability; so does a sample.
+_TOKENS_PER_LOGPROB = 64
 
 
 def result_types(spec_json: str) -> dict[str, pa.DataType]:
@@ -48,10 +50,13 @@ def result_column(name: str, kind: pa.DataType, completions: list[Completion]) -
 def rows_at_once(spec_json: str, most: int) -> int:
     """How many rows, of `most` that there are, fit into memory with all that the job asked for."""
     spec = json.loads(spec_json)
-    if spec.get("logprobs") is None:
+    samples: int = spec.get("n", 1)
+    logprobs: int | None = spec.get("logprobs")
+    if samples == 1 and logprobs is None:
         return most
-    logprobs: int = spec["max_tokens"] * spec.get("n", 1) * (1 + spec["logprobs"])
-    return max(1, min(most, _LOGPROBS_AT_ONCE // logprobs))
+    tokens: int = spec["max_tokens"]
+    of_sample = 1 + tokens // _TOKENS_PER_LOGPROB if logprobs is None else tokens * (1 + logprobs)
+    return max(1, min(most, _LOGPROBS_AT_ONCE // (samples * of_sample)))
 
 
 def _sample(spec: dict[str, Any]) -> dict[str, pa.DataType]:

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,20 @@ def test_the_newest_counts(tmp_path, model, calibration):
     keep(tmp_path, calibration)
     keep(tmp_path, replace(calibration, costs=replace(COSTS, level_s=1.0)))
     assert read_costs(tmp_path, model).level_s == 1.0
+
+
+def test_two_processes_that_keep_at_once_do_not_meet(tmp_path, model, calibration, monkeypatch):
+    replaced = Path.replace
+
+    def replace_late(unfinished, path):
+        monkeypatch.setattr(Path, "replace", replaced)
+        keep(tmp_path, replace(calibration, costs=replace(COSTS, level_s=1.0)))
+        return replaced(unfinished, path)
+
+    monkeypatch.setattr(Path, "replace", replace_late)
+    path = keep(tmp_path, calibration)
+    assert read_costs(tmp_path, model) == COSTS
+    assert [file.name for file in (tmp_path / "calibration").iterdir()] == [path.name]
 
 
 def test_without_a_calibration_costs_are_estimates(tmp_path, model, calibration):

@@ -131,6 +131,12 @@ def test_a_path_to_nothing_is_said(base, reference):
         resolve_checkpoint(str(base), reference)
 
 
+@pytest.mark.parametrize("reference", ["my adapters/v 1", "out/v1--last", "C:/adapter"])
+def test_a_path_to_nothing_that_can_be_no_name_on_the_hub_is_said(base, reference):
+    with pytest.raises(ModelError, match=rf"^'{reference}' is neither a directory nor the id of an adapter on the h"):
+        resolve_checkpoint(str(base), reference)
+
+
 def test_a_name_that_the_hub_cannot_answer_for_is_said(base, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="no directory nobody/nothing, and no adapter of that name"):
@@ -143,6 +149,22 @@ def test_an_adapter_of_the_hub_is_found_in_its_cache(base, adapter, tmp_path, mo
     (snapshot.parents[1] / "refs").mkdir()
     (snapshot.parents[1] / "refs/main").write_text("abc")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    found = resolve_checkpoint(str(base), "somebody/lora")
+    assert found.adapter == snapshot
+    assert found.digest == resolve_checkpoint(str(base), str(adapter)).digest
+
+
+@pytest.mark.parametrize("lacking", [CONFIG, WEIGHTS])
+def test_of_an_adapter_that_is_cached_in_part_the_rest_is_downloaded(base, adapter, tmp_path, monkeypatch, lacking):
+    snapshot = shutil.copytree(adapter, tmp_path / "snapshot")
+    (snapshot / lacking).unlink()
+
+    def download(reference, *, local_files_only=False, allow_patterns=()):
+        for name in allow_patterns:
+            shutil.copy(adapter / name, snapshot)
+        return str(snapshot)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     found = resolve_checkpoint(str(base), "somebody/lora")
     assert found.adapter == snapshot
     assert found.digest == resolve_checkpoint(str(base), str(adapter)).digest

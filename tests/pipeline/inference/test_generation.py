@@ -173,7 +173,7 @@ def test_a_step_waits_for_nothing_but_the_tokens_picked(llama, make_batch):
         Lanes(model.shape, 3, 32), deque(Answer(n, prompt.own_ids, 9) for n, prompt in enumerate(batch.prompts))
     )
     with torch.inference_mode():
-        logits = Crew(model, stem, []).step_with([(rank, rank.admit(100))])
+        logits = Crew(model, stem, []).step_with([(rank, rank.admit(100, 3))])
         for answer, token in zip(rank.running, logits.argmax(-1).tolist(), strict=True):
             answer.token_ids.append(token)
         crew, picker = Crew(model, stem, [rank]), Picker(Sampling(), [(0, 0), (1, 0), (2, 0)], [[]] * 3)

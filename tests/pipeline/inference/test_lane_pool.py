@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from pipeline.inference.lane_pool import LanePool
@@ -50,8 +51,27 @@ def test_halving_ends_where_each_class_has_one_lane():
     pool.open([30] * 8)
     assert pool.halve()
     assert pool.nbytes == 0
-    assert lanes(pool.open([30] * 8)) == {32: 4}
+    for left in (4, 2, 1):
+        assert lanes(pool.open([30] * 8)) == {32: left}
+        assert pool.halve() == (left > 1)
+
+
+def test_what_runs_out_before_lanes_are_asked_for_again_is_not_their_fault():
+    pool = LanePool(SHAPE, 1000 * TOKEN)
+    pool.open([30] * 8)
     assert pool.halve()
-    assert pool.halve()
-    assert lanes(pool.open([30] * 8)) == {32: 1}
     assert not pool.halve()
+
+
+def test_lanes_that_cannot_be_had_are_halved_from_what_was_asked_for(monkeypatch):
+    pool = LanePool(SHAPE, 1000 * TOKEN)
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pipeline.inference.lane_pool.Lanes", fail)
+        with pytest.raises(MemoryError):
+            pool.open([30] * 8)
+    assert pool.halve()
+    assert lanes(pool.open([30] * 8)) == {32: 4}

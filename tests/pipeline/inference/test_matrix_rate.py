@@ -1,4 +1,5 @@
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -37,3 +38,9 @@ def test_often_weighs_as_much_as_large(monkeypatch):
 def test_one_large_product(monkeypatch):
     monkeypatch.setattr(module, "_SIDE", {"cpu": 64})
     assert large_rate(CPU, torch.float32) > 1e6
+
+
+def test_where_torch_has_no_onednn_its_linear_layer_is_timed(monkeypatch):
+    monkeypatch.setattr(torch._C, "_has_mkldnn", False)
+    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace())
+    assert matrix_rate(Counter({Product(64, 128, 128): 1}), CPU, torch.float32) > 1e6

@@ -173,12 +173,26 @@ def test_a_file_that_cannot_be_used_is_told_and_never_used(open_disk, tmp_path, 
     assert len(caplog.records) == 1
 
 
-def test_a_file_that_another_process_deletes_is_simply_not_there(open_disk, tmp_path, caplog):
+def test_a_file_that_another_process_deletes_is_simply_not_there_until_it_is_kept_again(open_disk, tmp_path, caplog):
     disk = open_disk()
     disk.keep(path_of(1), node_of(path_of(1)))
     files(tmp_path)[0].unlink()
+    assert kept(disk, 1) == []
     disk.keep(path_of(1), node_of(path_of(1)))
-    assert disk.read(path_of(1), 0) is None
+    assert kept(open_disk(), 1) == [1]
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@pytest.mark.parametrize("block", [0, 1], ids=["key", "value"])
+def test_numbers_that_are_not_finite_are_not_kept(open_disk, tmp_path, caplog, number, block):
+    node = node_of(path_of(1))
+    node.lanes.read(SHAPE.layers - 1, 1, LEAST_TOKENS)[block][0, 0, -1, -1] = number
+    disk = open_disk()
+    disk.keep(path_of(1), node)
+    assert kept(disk, 1) == []
+    disk.keep(path_of(1), node_of(path_of(1)))
+    assert kept(open_disk(), 1) == [1]
     assert caplog.records == []
 
 

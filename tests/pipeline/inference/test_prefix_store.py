@@ -7,6 +7,7 @@ from pipeline.inference.engine import Engine
 from pipeline.inference.lanes import Lanes, LaneShape
 from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
+from pipeline.inference.prelaid import lay_out
 from pipeline.inference.stem import Node
 from pipeline.rows import Batch, Choose, Generate, Prompt
 from pipeline.settings import Settings
@@ -209,6 +210,22 @@ def test_another_model_or_precision_computes_its_own(open_engine, model):
     half = replace(adopt(model.network.bfloat16()), identity="weights")
     assert open_engine(half).answer(PLAIN, Generate(8))[1].computed_tokens == len(PREFIX) + 5
     assert open_engine(half).answer(PLAIN, Generate(8))[1].computed_tokens == 5
+
+
+def test_a_deterministic_job_reads_no_prefix_of_a_plain_one(model, open_engine, make_batch):
+    lay_out(model.network)
+    plain = replace(adopt(model.network), identity="weights")
+    strict = replace(plain, deterministic=True)
+    batch, task = make_batch([1, 33, 7], 101), Generate(8, logprobs=3)
+    clean = open_engine(strict, prefix_disk_bytes=0).answer(batch, task)[0]
+    open_engine(plain).answer(batch, task)
+    assert open_engine(strict).answer(batch, task)[0] == clean
+
+
+def test_a_cpu_with_other_instructions_computes_its_own(open_engine, monkeypatch):
+    open_engine().answer(PLAIN, Generate(8))
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "ANOTHER")
+    assert open_engine().answer(PLAIN, Generate(8))[1].computed_tokens == len(PREFIX) + 5
 
 
 @pytest.mark.parametrize(("identity", "room"), [("", 1 << 30), ("weights", 0)])

@@ -130,7 +130,7 @@ def test_several_samples_of_a_row_are_each_what_it_would_be_alone(llama, make_ba
     task = Generate(9, sampling=DRAWN, samples=4, logprobs=2)
     engine = Engine(model, PrefixStore(1 << 20), spelled)
     together = {c.row_id: c for c in engine.answer(batch, task)[0]}
-    assert engine.answer(batch, task)[1].computed_tokens == sum(LENGTHS)
+    assert engine.answer(batch, task)[1].computed_tokens == sum(LENGTHS) + 3 * len(LENGTHS)
     one = outputs(engine, batch, replace(task, samples=1))
     for prompt in batch.prompts:
         answer = together[prompt.row_id]

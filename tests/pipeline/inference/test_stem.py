@@ -1,15 +1,18 @@
 """Prefixes of prefixes: the answers are those of rows that share nothing, and every node is computed once."""
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from pipeline.costs import Costs
 from pipeline.inference.engine import Engine
+from pipeline.inference.lanes import Lanes
 from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
+from pipeline.inference.stem import Node, Stem
 from pipeline.prefix_tree import find_cuts
-from pipeline.rows import Choose, Generate, Prompt
+from pipeline.rows import Batch, Choose, Generate, Prompt
 
 LABELS = Choose(("a", "b", "c"), ((7,), (8, 9, 10), (8, 9)))
 
@@ -83,3 +86,25 @@ def test_a_tree_split_over_forwards_is_the_same(llama, tree):
 def test_a_store_too_small_for_the_tree_still_answers(llama, tree):
     whole = outcome(Engine(adopt(llama), PrefixStore(1 << 24), spelled).answer(tree, Generate(10))[0])
     assert outcome(Engine(adopt(llama), PrefixStore(1), spelled).answer(tree, Generate(10))[0]) == whole
+
+
+def test_a_long_node_beside_many_short_ones_pads_none_of_them(llama):
+    model = adopt(llama)
+    nodes = [Node(0, Lanes(model.shape, 1, tokens)) for tokens in (200, *[4] * 40, 90)]
+    stem = Stem([(node,) for node in nodes], model.device)
+    levels = stem.levels(range(len(nodes)), [1] * len(nodes))
+    assert sum(level.lanes.nbytes for level in levels) == sum(node.lanes.nbytes for node in nodes)
+    assert [level.longest for level in levels] == [4, 90, 200]
+    assert [len(level.tokens) for level in levels] == [40, 1, 1]
+
+
+def test_documents_of_all_lengths_are_answered_as_without_sharing(llama):
+    numbers = random.Random(2)
+    documents = [tuple(numbers.randrange(6, 300) for _ in range(length)) for length in (3, 150, 70, 5, 66)]
+    rows = [(*document, 40 + n, 50 + n) for document in documents for n in range(3)] + [(9, 8, 7), (11,)]
+    lengths = [len(documents[n // 3]) for n in range(15)]
+    prompts = tuple(Prompt(n, str(n), row, (lengths[n],) if n < 15 else ()) for n, row in enumerate(rows))
+    batch = Batch("job", 0, 1, 1, tuple(range(20, 30)), prompts)
+    plain = replace(batch, prompts=tuple(replace(prompt, cuts=()) for prompt in prompts))
+    engine = Engine(adopt(llama), PrefixStore(1 << 24), spelled)
+    assert outcome(engine.answer(batch, Generate(10))[0]) == outcome(engine.answer(plain, Generate(10))[0])

@@ -57,7 +57,9 @@ def test_an_error_rows_nested_columns_are_null():
     ("fields", "rows"),
     [
         ({}, 4096),
-        ({"temperature": 1, "n": 64}, 4096),
+        ({"temperature": 1, "n": 2}, 4096),
+        ({"temperature": 1, "n": 64}, 819),
+        ({"temperature": 1, "n": 64, "max_tokens": 4096}, 63),
         ({"max_tokens": 64, "logprobs": 0}, 4096),
         ({"max_tokens": 256, "logprobs": 3}, 256),
         ({"max_tokens": 256, "temperature": 1, "n": 64, "logprobs": 20}, 1),
