@@ -8,9 +8,10 @@ from rich.console import Console
 
 from jobs import exit_codes
 from jobs.progress import waiting
-from jobs.tables import counted, duration
+from jobs.tables import counted, duration, size
 from pipeline.errors import InputError
 from pipeline.inference.checkpoint import resolve_checkpoint
+from pipeline.inference.memory import predicted_bytes
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
 from pipeline.means import Means, load_means
@@ -36,12 +37,15 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
         means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)
     with waiting(notes, "Timing a small batch ..."):
         found = rehearse(spec, means, sample, settings.batch_rows)
-    for line in _report(spec, means, sample, found, n_rows=None if len(rows) > _SAMPLE_ROWS else len(rows)):
+    n_rows = None if len(rows) > _SAMPLE_ROWS else len(rows)
+    for line in _report(spec, means, sample, found, n_rows, settings.batch_rows):
         click.echo(line)
     return exit_codes.OK
 
 
-def _report(spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal, n_rows: int | None) -> Iterator[str]:
+def _report(
+    spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal, n_rows: int | None, batch_rows: int
+) -> Iterator[str]:
     first = found.prompts[0]
     adapted = f" with the adapter {spec.adapter}" if spec.adapter else ""
     yield f"The first prompt, as {spec.model}{adapted} will read it:\n"
@@ -56,11 +60,13 @@ def _report(spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal
     if found.neutralised:
         hold = "holds" if found.neutralised == 1 else "hold"
         yield f"{counted(found.neutralised, 'row')} {hold} special tokens of the model, which stay plain text."
-    yield from _estimate(spec, means, found, len(sample), n_rows)
+    yield from _estimate(spec, means, found, len(sample), n_rows, batch_rows)
     yield "Nothing was recorded. Leave out --dry-run to run it."
 
 
-def _estimate(spec: JobSpec, means: Means, found: Rehearsal, n_sample: int, n_rows: int | None) -> Iterator[str]:
+def _estimate(
+    spec: JobSpec, means: Means, found: Rehearsal, n_sample: int, n_rows: int | None, batch_rows: int
+) -> Iterator[str]:
     rows = n_sample if n_rows is None else n_rows
     computed = found.own_tokens + len(found.prefix)
     share = 1 - computed / found.prompt_tokens
@@ -71,9 +77,16 @@ def _estimate(spec: JobSpec, means: Means, found: Rehearsal, n_sample: int, n_ro
     each = f"{spec.n} to a row, up to {longest} tokens each" if spec.n > 1 else f"up to {longest} tokens"
     until = f" to {duration(most)}, by the length of the answers ({each})" if longest else ""
     yield f"{share:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
+    yield f"Memory beside the model: roughly {size(_batch_bytes(spec, means, found, longest, batch_rows))}."
     if spec.logprobs is not None:
         likeliest = f", and those of the {spec.logprobs} likeliest in its place" if spec.logprobs else ""
         yield f"Each token's log-probability will be recorded{likeliest}."
+
+
+def _batch_bytes(spec: JobSpec, means: Means, found: Rehearsal, longest: int, batch_rows: int) -> int:
+    """Of the batch of the longest rows."""
+    own = sorted((len(prompt.own_ids) for prompt in found.prompts for _ in range(spec.n)), reverse=True)[:batch_rows]
+    return predicted_bytes(means.model, len(found.prefix), own, longest)
 
 
 def _histogram(lengths: Sequence[int]) -> Iterator[str]:

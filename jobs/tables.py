@@ -54,6 +54,12 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def size(n_bytes: int) -> str:
+    """`96 MiB`, `1.4 GiB`."""
+    mib = n_bytes / (1 << 20)
+    return f"{mib:.0f} MiB" if mib < 1000 else f"{mib / 1024:.1f} GiB"
+
+
 def _print_rich(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
     # Only a terminal has need of it, and it takes a tenth of a second to import.
     from rich import box

@@ -1,6 +1,6 @@
 import pytest
 
-from jobs.tables import Column, counted, duration, print_table
+from jobs.tables import Column, counted, duration, print_table, size
 
 
 def test_in_a_pipe_cells_are_apart_by_tabs_and_long_ones_cut(capsys):
@@ -27,3 +27,10 @@ def test_counted(count, text):
 )
 def test_duration(seconds, text):
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"), [(0, "0 MiB"), (100 << 20, "100 MiB"), (1000 << 20, "1.0 GiB"), (5 << 29, "2.5 GiB")]
+)
+def test_size(n_bytes, text):
+    assert size(n_bytes) == text

@@ -112,3 +112,14 @@ def test_an_input_without_rows(submit, tmp_path, told):
     (tmp_path / "rows.csv").write_text("text\n")
     message = told(submit(tmp_path / "rows.csv", "--dry-run"), 1)
     assert message == "The input has no rows, so there is nothing to answer."
+
+
+def test_what_memory_it_takes_is_told(submit, table):
+    short, long = (
+        submit(table(text=["a", "x" * length]), "--dry-run", "--max-tokens", tokens).stdout
+        for length, tokens in ((2, 4), (300, 100))
+    )
+    sizes = [
+        int(re.search(r"Memory beside the model: roughly (\d+) MiB\.\n", shown).group(1)) for shown in (short, long)
+    ]
+    assert 24 <= sizes[0] <= sizes[1] < 40
