@@ -210,18 +210,22 @@ def test_logits_that_are_not_numbers_are_an_error_row(llama, make_batch):
 
 
 def test_a_row_of_bad_numbers_spoils_no_row_that_takes_its_lane(llama, make_batch):
-    batch = make_batch([3, 4, 5, 6])
-    poison = batch.prompts[0].own_ids[0]
-    assert poison not in sum((prompt.own_ids for prompt in batch.prompts[1:]), batch.prefix)
+    """Two lanes: a short row takes the second, and what it does not fill there is read, unseen, beside the first."""
+    batch = make_batch([10, 12, 4, 5], seed=2)
+    beside, bad, *short = batch.prompts
+    batch = replace(batch, prompts=(beside, bad, *(replace(prompt, cuts=(1,)) for prompt in short)))
+    poison = bad.own_ids[0]
+    assert poison not in sum((prompt.own_ids for prompt in (beside, *short)), batch.prefix)
     model = replace(adopt(llama), stop_ids=frozenset())
-    expected = by_row(answered(model, replace(batch, prompts=batch.prompts[1:]), Generate(9)))
+    good = tuple(prompt for prompt in batch.prompts if prompt.row_id != bad.row_id)
+    expected = by_row(answered(model, replace(batch, prompts=good), Generate(9)))
     assert not {str(poison)} & set(" ".join(completion.output for completion in expected).split())
     with torch.no_grad():
         llama.get_input_embeddings().weight[poison] = float("nan")
-    one_lane = 32 * model.shape.bytes_per_token()
-    first, *others = by_row(answered(model, batch, Generate(9), max_lane_bytes=one_lane))
-    assert first.error_type == "numeric"
-    assert others == expected
+    two_lanes = 2 * 32 * model.shape.bytes_per_token()
+    found = by_row(answered(model, batch, Generate(9), max_lane_bytes=two_lanes))
+    assert found.pop(bad.row_id).error_type == "numeric"
+    assert found == expected
 
 
 def test_a_prefix_is_paid_for_once(llama, make_batch):
