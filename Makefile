@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraint
 # Without these its installation looks for a CUDA compiler.
 FLASH_ATTN := FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE FLASH_ATTENTION_FORCE_BUILD=TRUE
 
-.PHONY: demo test test-gpu bench clean
+.PHONY: demo test chaos test-gpu bench clean
 
 demo: $(STAMP)
 	$(BIN)/pipeline submit examples/reviews.parquet --name demo --model smollm2-135m --raw \
@@ -15,6 +15,10 @@ demo: $(STAMP)
 # One thread each, for a process that computes with two takes the cores from the one beside it.
 test: $(TEST_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Breaks whatever a fleet is made of, at random, for CHAOS_SECONDS (600); CHAOS_SEED repeats what was chosen.
+chaos: $(TEST_STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fleet/chaos_run.py
 
 # For a machine with a CUDA device; elsewhere what needs one is skipped.
 test-gpu: $(TEST_STAMP)

@@ -56,7 +56,7 @@ def cut_once(path: Path, key: str | None) -> dict[str, float]:
     rows = 0
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         source = resolve([str(path)])
-        for shard in cut(source, Path(directory), shard_rows=Settings().shard_rows, key=key, limit=None):
+        for shard in cut(source, directory, shard_rows=Settings().shard_rows, key=key, limit=None):
             rows = shard.row_to
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"rows": rows, "rows_s": rows / (time.perf_counter() - started), "mb": peak}

@@ -10,10 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.fleet import Fleet
+from jobs.tables import size
 from pipeline.errors import JobError, PipelineError
 from pipeline.inference.checkpoint import SMALL_MODEL, resolve_checkpoint
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
+from pipeline.store.records import Role
 from pipeline.store.schema import SCHEMA_VERSION
 from pipeline.store.transactions import database_name
 
@@ -23,6 +26,7 @@ _OLDEST_PYTHON = (3, 11)
 _LEAST_DISK = 1 * _GIB
 #: What torch and the small model take.
 _LEAST_MEMORY = 2 * _GIB
+_WORKERS = (Role.DISPATCHER, Role.TOKENIZER, Role.GPU)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """Takes the seconds that torch needs to be imported."""
-    return [_find(name, check, settings) for name, check in _CHECKS.items()]
+    checks = _CHECKS if settings.broker_url is None else _CHECKS | {"broker": _broker}
+    return [_find(name, check, settings) for name, check in checks.items()]
 
 
 def _find(name: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
@@ -137,6 +142,31 @@ def _sharing(settings: Settings) -> str:
     return f"measured: {'; '.join(found)}" if found else "estimated; measure with pipeline bench --calibrate --model M"
 
 
+def _broker(settings: Settings) -> str:
+    # Celery takes long to import, which only a fleet's machine has to spend.
+    from workers.broker.doorbell import Doorbell
+
+    doorbell = Doorbell(settings.required_broker_url())
+    if faults := doorbell.check():
+        raise JobError(" ".join(faults))
+    used, allowed = doorbell.memory()
+    return f"reached, {size(used)} of {size(allowed)} used"
+
+
+def _fleet(settings: Settings) -> str:
+    database = open_database(settings)
+    try:
+        fleet = Fleet.seen(database)
+    finally:
+        database.dispose()
+    if failed := [worker for role in _WORKERS for worker in fleet.failed(role)]:
+        told = " ".join(f"The {worker.role} worker on {worker.host} has given up: {worker.note}" for worker in failed)
+        raise JobError(told)
+    if not fleet.workers and settings.broker_url is None:
+        return "none; jobs are answered by the command that submits them"
+    return ", ".join(f"{fleet.processes(role)} {role}" for role in _WORKERS)
+
+
 def _gib(n_bytes: int) -> str:
     return f"{n_bytes / _GIB:.1f} GiB"
 
@@ -151,4 +181,5 @@ _CHECKS: dict[str, Callable[[Settings], str]] = {
     "model": _model,
     "device": _device,
     "sharing": _sharing,
+    "fleet": _fleet,
 }

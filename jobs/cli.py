@@ -12,17 +12,22 @@ from jobs import exit_codes
 from pipeline.errors import NotFoundError, PipelineError, RefusedError, SpecError, TryAgain
 
 #: In the order of a job's life. `jobs/NAME.py` defines the click command NAME, whose short help this repeats, so that
-#: `pipeline --help` need not import it.
+#: `pipeline --help` need not import it; a - in the name is a _ there.
 COMMANDS = {
     "submit": "Answer every row of a table.",
     "jobs": "List all jobs, the newest first.",
     "status": "Tell how far a job is, and how fast.",
     "results": "Show a job's answers, or write them to a file.",
-    "resume": "Go on with a job that was stopped, killed or cancelled.",
+    "pause": "Hold a job of the fleet; resume goes on with it.",
+    "resume": "Go on with a job that was stopped, killed or paused.",
     "cancel": "Stop a job; what is answered stays.",
     "retry": "Answer a job's error rows again.",
+    "scale-hint": "Tell how many workers a fleet's work would need.",
     "profile": "Show where the time of a job goes.",
     "bench": "Measure this machine's speed with a model.",
+    "up": "Run a whole fleet on this machine.",
+    "worker": "Run a worker of a fleet: tokenizer or gpu.",
+    "dispatcher": "Run a fleet's dispatcher.",
     "migrate": "Bring the database up to date.",
     "doctor": "Check this machine, and tell how to mend it.",
 }
@@ -52,7 +57,8 @@ class LazyCommand(click.Command):
     """Stands in the list for a command whose module is imported when the command is run."""
 
     def load(self) -> click.Command:
-        command: click.Command = getattr(importlib.import_module(f"jobs.{self.name}"), str(self.name))
+        module = str(self.name).replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"jobs.{module}"), module)
         return command
 
     def make_context(

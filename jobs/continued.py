@@ -1,28 +1,71 @@
 """A job that is in the ledger already goes on from where it stands, whatever stopped it."""
 
-from jobs.run import carry_out, report
+from jobs.fleet import Fleet, there_is_a_fleet
+from jobs.handover import deliver, hand_over
+from jobs.manner import Manner
+from jobs.report import report
 from jobs.session import Session
 from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.ingest.inputs import resolve
 from pipeline.spec import JobSpec
-from pipeline.store.queries import find_job
+from pipeline.store.queries import find_job, list_shards
 from pipeline.store.records import JobRecord, JobState
+from workers.process import Members
 
 
-def go_on(session: Session, job: JobRecord, *, as_json: bool) -> int:
+def go_on(session: Session, job: JobRecord, manner: Manner) -> int:
     """The exit status. Raises RefusedError where the model or the input is not what it was."""
     spec = JobSpec.model_validate_json(job.spec_json)
     if job.state is JobState.DONE:
-        return report(session, job, spec, as_json=as_json)
-    checkpoint = _same_model(job, spec)
-    if job.state is JobState.CANCELLED:
-        session.ledger.revive(job.id)
-        job = find_job(session.database, job.id)
-    means = session.load(spec, checkpoint)
+        return report(session, job, spec, as_json=manner.as_json)
+    go = _in_fleet if _is_for_the_fleet(session, job, manner) else _here
+    return go(session, job, spec, manner)
+
+
+def _is_for_the_fleet(session: Session, job: JobRecord, manner: Manner) -> bool:
+    """A job that a process here is at goes on here, and so does one whose shards lie where the fleet does not look."""
+    if manner.here or not there_is_a_fleet(session.settings, session.database):
+        return False
+    if job.fleet:
+        return True
+    if job.id in Members(session.settings.home).jobs_at_work():
+        return False
+    place = session.settings.shard_directory(job.id)
+    return all(shard.path.startswith(place) for shard in list_shards(session.database, job.id))
+
+
+def _in_fleet(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> int:
+    if job.tokenizer is None:
+        deliver(session, job, session.load_outfit(spec, _same_model(job, spec)))
+    if not job.fleet:
+        session.ledger.take_over(job.id, fleet=True)
+    job = _awake(session, job)
+    if job.state is JobState.CUTTING and Fleet.seen(session.database).producer_of(job.id) is None:
+        _cut_the_rest(session, job, spec)
+    return hand_over(session, job, spec, manner)
+
+
+def _here(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> int:
+    # torch takes seconds to import; what goes on in a fleet has no need of it.
+    from jobs.run import carry_out
+
+    means = session.load(spec, _same_model(job, spec))
+    if job.fleet:
+        session.ledger.take_over(job.id, fleet=False)
+    job = _awake(session, job)
     if job.state is JobState.CUTTING:
         _cut_the_rest(session, job, spec)
-    return carry_out(session, job, spec, means, as_json=as_json)
+    return carry_out(session, job, spec, means, as_json=manner.as_json)
+
+
+def _awake(session: Session, job: JobRecord) -> JobRecord:
+    """The job as it is now, neither cancelled nor paused."""
+    if job.state is JobState.CANCELLED:
+        session.ledger.revive(job.id)
+    if job.paused_at is not None:
+        session.ledger.unpause(job.id)
+    return find_job(session.database, job.id)
 
 
 def _same_model(job: JobRecord, spec: JobSpec) -> Checkpoint:

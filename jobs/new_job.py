@@ -1,13 +1,15 @@
 """From a checked JobSpec to a job in the ledger, cut and carried out; a name that is known is gone on with."""
 
 import shlex
-import shutil
 
 from jobs.continued import go_on
-from jobs.run import carry_out
+from jobs.fleet import there_is_a_fleet
+from jobs.handover import deliver, hand_over
+from jobs.manner import Manner
 from jobs.session import Session
+from jobs.tables import counted
 from pipeline.admission import require_same_job
-from pipeline.errors import InputError, NotFoundError, RefusedError, TryAgain
+from pipeline.errors import InputError, NotFoundError, PipelineError, RefusedError, TryAgain
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.ingest.inputs import Source
 from pipeline.settings import Settings
@@ -16,42 +18,96 @@ from pipeline.store.queries import find_job
 from pipeline.store.records import JobRecord
 
 
-def submit_job(settings: Settings, spec: JobSpec, source: Source, as_json: bool) -> int:
+def submit_job(settings: Settings, spec: JobSpec, source: Source, manner: Manner) -> int:
     """The exit status."""
     checkpoint = resolve_checkpoint(spec.model, spec.adapter)
     session = Session.open(settings)
     if (known := _known(session, spec.name)) is not None:
-        return _again(session, known, spec, checkpoint, source, as_json)
-    means = session.load(spec, checkpoint)
+        return _again(session, known, spec, checkpoint, source, manner)
+    begin = _begin_in_fleet if not manner.here and there_is_a_fleet(settings, session.database) else _begin_here
     try:
-        job = _create(session, spec, checkpoint, source)
-    except RefusedError:
-        # Another process may have submitted the same while the model was loading.
-        if (known := _known(session, spec.name)) is None:
+        return begin(session, spec, checkpoint, source, manner)
+    except _NameTaken:
+        # By another process, which submitted the same while the model was loading.
+        return _again(session, find_job(session.database, str(spec.name)), spec, checkpoint, source, manner)
+
+
+class _NameTaken(Exception):  # noqa: N818 - no error of anybody's
+    """There is a job of this name by now."""
+
+
+def _begin_here(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner) -> int:
+    # torch takes seconds to import; what goes to a fleet has no need of it.
+    from jobs.run import carry_out
+
+    means = session.load(spec, checkpoint)
+    job = _create(session, spec, checkpoint, source, in_fleet=False)
+    _cut(session, job, spec, source)
+    return carry_out(session, job, spec, means, as_json=manner.as_json)
+
+
+def _begin_in_fleet(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner) -> int:
+    outfit = session.load_outfit(spec, checkpoint)
+    job = _create(session, spec, checkpoint, source, in_fleet=True)
+    deliver(session, job, outfit)
+    _cut(session, job, spec, source)
+    return hand_over(session, job, spec, manner)
+
+
+def _create(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, *, in_fleet: bool) -> JobRecord:
+    input_digest = source.digest()
+    try:
+        return session.ledger.create_job(
+            spec.name,
+            spec.model_dump_json(),
+            spec.fingerprint(checkpoint.digest, input_digest),
+            checkpoint.digest,
+            input_digest,
+            fleet=in_fleet,
+            priority=spec.priority,
+        )
+    except RefusedError as error:
+        if _known(session, spec.name) is None:
             raise
-        return _again(session, known, spec, checkpoint, source, as_json)
+        raise _NameTaken from error
+
+
+def _cut(session: Session, job: JobRecord, spec: JobSpec, source: Source) -> None:
     try:
         session.cut(job, spec, source)
     except (InputError, TryAgain, KeyboardInterrupt) as error:
-        # Nothing is answered yet. A repaired input is another job, and a stream cannot be read a second time: the
-        # name must not stay taken.
+        # A repaired input is another job, and a stream cannot be read a second time.
         if isinstance(error, InputError) or source.is_stream:
-            session.ledger.discard(job.id)
-            shutil.rmtree(settings.shard_directory(job.id).parent, ignore_errors=True)
+            _undo(session, job, error)
         elif isinstance(error, KeyboardInterrupt):
             told = f"Stopped while its input was being read; go on with: pipeline resume {shlex.quote(job.name)}"
             session.notes.print(told, soft_wrap=True)
         raise
-    return carry_out(session, job, spec, means, as_json=as_json)
+
+
+def _undo(session: Session, job: JobRecord, error: BaseException) -> None:
+    """Where nothing is answered yet, the name must not stay taken. A fleet may have begun: then it stops at that."""
+    try:
+        session.discard(job)
+    except RefusedError:
+        why = str(error) if isinstance(error, PipelineError) else "It was stopped while its input was being read."
+        session.ledger.pause(job.id, why)
+        taken, name = counted(session.cut_rows(job), "row"), shlex.quote(job.name)
+        session.notes.print(
+            f"{taken} of {job.name} had been taken before, and what is answered of them stays: "
+            f"pipeline results {name}\nThe job is paused. Submit the whole input under another name; "
+            f"`pipeline cancel {name}` closes this one.",
+            soft_wrap=True,
+        )
 
 
 def _again(
-    session: Session, known: JobRecord, spec: JobSpec, checkpoint: Checkpoint, source: Source, as_json: bool
+    session: Session, known: JobRecord, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner
 ) -> int:
     require_same_job(known, spec, checkpoint.digest, source.digest())
     session.notes.print(f"{known.name} is the same job as before.", soft_wrap=True)
-    session.ledger.restate(known.id, spec.model_dump_json())
-    return go_on(session, find_job(session.database, known.id), as_json=as_json)
+    session.ledger.restate(known.id, spec.model_dump_json(), spec.priority)
+    return go_on(session, find_job(session.database, known.id), manner)
 
 
 def _known(session: Session, name: str | None) -> JobRecord | None:
@@ -62,14 +118,3 @@ def _known(session: Session, name: str | None) -> JobRecord | None:
     except NotFoundError:
         return None
     return job if job.name == name else None
-
-
-def _create(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source) -> JobRecord:
-    input_digest = source.digest()
-    return session.ledger.create_job(
-        spec.name,
-        spec.model_dump_json(),
-        spec.fingerprint(checkpoint.digest, input_digest),
-        checkpoint.digest,
-        input_digest,
-    )

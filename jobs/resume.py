@@ -1,15 +1,21 @@
-"""`pipeline resume`: a job that was stopped, killed or cancelled goes on; nothing recorded is done again."""
+"""`pipeline resume`: a job that was stopped, killed, paused or cancelled goes on; nothing recorded is done again."""
+
+from typing import Any
 
 import click
 
+from jobs.manner import Manner, manner_flags
 from pipeline.settings import Settings
 
 
-@click.command(short_help="Go on with a job that was stopped, killed or cancelled.")
+@click.command(short_help="Go on with a job that was stopped, killed or paused.")
 @click.argument("job", default="last")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def resume(job: str, as_json: bool) -> None:
-    """Go on with JOB, a name, an id or `last`. What is recorded stays; only what is missing is answered.
+@manner_flags
+def resume(job: str, **manner: Any) -> None:
+    """Go on with JOB, a name, an id or `last`, that was stopped, killed, paused or cancelled. What is recorded stays;
+    only what is missing is answered.
+
+    Where there is a fleet, the job goes on there, also if it began in one process; with --here, in this one.
 
     \b
     Example:
@@ -20,5 +26,5 @@ def resume(job: str, as_json: bool) -> None:
     from pipeline.store.queries import find_job
 
     session = Session.open(Settings.from_environment())
-    status = go_on(session, find_job(session.database, job), as_json=as_json)
+    status = go_on(session, find_job(session.database, job), Manner(**manner))
     click.get_current_context().exit(status)

@@ -1,14 +1,17 @@
 """`pipeline retry`: only the rows that ended as errors are answered again."""
 
+from typing import Any
+
 import click
 
+from jobs.manner import Manner, manner_flags
 from pipeline.settings import Settings
 
 
 @click.command(short_help="Answer a job's error rows again.")
 @click.argument("job", default="last")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def retry(job: str, as_json: bool) -> None:
+@manner_flags
+def retry(job: str, **manner: Any) -> None:
     """Answer the error rows of JOB again, a name, an id or `last`. All other rows stay as they are.
 
     \b
@@ -25,5 +28,5 @@ def retry(job: str, as_json: bool) -> None:
     session.notes.print(f"Error rows of {found.name} to be answered again: {count}", soft_wrap=True)
     if count == 0:
         return
-    status = go_on(session, find_job(session.database, found.id), as_json=as_json)
+    status = go_on(session, find_job(session.database, found.id), Manner(**manner))
     click.get_current_context().exit(status)

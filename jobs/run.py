@@ -2,18 +2,19 @@
 
 import shlex
 from contextlib import suppress
+from functools import partial
 
 from jobs import exit_codes
 from jobs.progress import shown, waiting
+from jobs.report import report
 from jobs.session import Session
-from jobs.summary import print_summary
 from pipeline.errors import PipelineError
 from pipeline.journey import Journey
 from pipeline.means import Means
-from pipeline.spec import OUTPUT_FORMATS, JobSpec
-from pipeline.store.export import export
+from pipeline.spec import JobSpec
 from pipeline.store.queries import find_job, list_shards
 from pipeline.store.records import JobRecord
+from workers.keys import keys_of
 from workers.local import LocalRunner, Outcome
 from workers.process import Members, StopRequest
 
@@ -34,23 +35,19 @@ def carry_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, *, 
     return report(session, job, spec, as_json=as_json)
 
 
-def report(session: Session, job: JobRecord, spec: JobSpec, *, as_json: bool) -> int:
-    """Writes the output file of a done job, where one is asked for, and prints its summary."""
-    if spec.output is not None:
-        n_rows = export(session.database, job, OUTPUT_FORMATS[spec.output.suffix.lower()], spec.output)
-        session.notes.print(f"{n_rows} rows written to {spec.output}", soft_wrap=True)
-    print_summary(session.settings, session.database, job, spec, as_json=as_json)
-    figures = session.figures(job)
-    answered = figures.ok + figures.truncated
-    return exit_codes.OK if answered else exit_codes.ALL_ROWS_FAILED
-
-
 def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outcome:
     stop = StopRequest(lambda: session.notes.print("Stopping after this batch. Ctrl-C again stops at once."))
     with waiting(session.notes, "Preparing the prompts ..."):
         shards = list_shards(session.database, job.id)
         journey = Journey(job, spec, means, session.ledger, shards, session.settings)
-    runner = LocalRunner(job.id, journey, session.ledger, Members(session.settings.home), session.settings.lease_s)
+    runner = LocalRunner(
+        job.id,
+        journey,
+        session.ledger,
+        Members(session.settings.home),
+        session.settings.lease_s,
+        partial(keys_of, session.database),
+    )
     with shown(session.notes, lambda: session.figures(job)) as on_change:
         return runner.run(stop, lambda: find_job(session.database, job.id).state, on_change)
 

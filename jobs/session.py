@@ -1,18 +1,21 @@
 """What the commands that run a job work with: settings, the ledger, and where to speak. Made once in each."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from jobs.producer import producing
 from jobs.progress import waiting
-from pipeline.errors import RefusedError
-from pipeline.inference.checkpoint import Checkpoint
+from pipeline.errors import PipelineError, RefusedError
 from pipeline.ingest.faults import writing
 from pipeline.ingest.inputs import Source
-from pipeline.journey import cut_job
-from pipeline.means import Means, load_means
+from pipeline.ingest.places import delete
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
@@ -20,6 +23,11 @@ from pipeline.store.ledger import Ledger
 from pipeline.store.queries import list_shards, progress
 from pipeline.store.records import JobRecord, Progress
 from workers.process import Members
+
+if TYPE_CHECKING:
+    from pipeline.inference.checkpoint import Checkpoint
+    from pipeline.means import Means
+    from pipeline.outfit import Outfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +45,62 @@ class Session:
         database = open_database(settings)
         return cls(settings, database, Ledger(database), Console(stderr=True, highlight=False))
 
-    def load(self, spec: JobSpec, checkpoint: Checkpoint) -> Means:
+    def load(self, spec: JobSpec, checkpoint: "Checkpoint") -> "Means":
+        from pipeline.means import load_means
+
         with waiting(self.notes, f"Loading {spec.model} ..."):
             return load_means(spec, checkpoint, self.settings)
 
+    def load_outfit(self, spec: JobSpec, checkpoint: "Checkpoint") -> "Outfit":
+        """All that can be had of the model without its weights."""
+        from pipeline.outfit import load_outfit
+
+        with waiting(self.notes, f"Reading what {spec.model} is ..."):
+            return load_outfit(spec, checkpoint, self.settings)
+
     def cut(self, job: JobRecord, spec: JobSpec, source: Source) -> None:
         """From the first row that is in no shard yet. Raises RefusedError where another process is at it."""
-        directory = self.settings.shard_directory(job.id)
+        present = producing(self.database, job) if job.fleet else Members(self.settings.home).joined(job.id)
+        with self._alone(job), present:
+            self._cut(job, spec, source)
+
+    def discard(self, job: JobRecord) -> None:
+        """As if it had never been submitted. Raises RefusedError where rows of it may be answered already."""
+        self.ledger.discard(job.id)
+        with suppress(PipelineError):
+            delete(self.settings.shard_directory(job.id))
+        shutil.rmtree(self._directory(job), ignore_errors=True)
+
+    def cut_rows(self, job: JobRecord) -> int:
+        """Of the input, those that are in shards."""
+        shards = list_shards(self.database, job.id)
+        return shards[-1].row_to if shards else 0
+
+    @contextmanager
+    def _alone(self, job: JobRecord) -> Iterator[None]:
+        """Among the processes that share this home."""
+        directory = self._directory(job)
         with writing(directory):
             directory.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(directory / "cutting.lock", timeout=0), Members(self.settings.home).joined(job.id):
-                self._cut(job, spec, source, directory)
+            with FileLock(directory / "cutting.lock", timeout=0):
+                yield
         except Timeout:
             raise RefusedError(f"The input of {job.name} is being read by another process; let it finish.") from None
 
-    def _cut(self, job: JobRecord, spec: JobSpec, source: Source, directory: Path) -> None:
+    def _cut(self, job: JobRecord, spec: JobSpec, source: Source) -> None:
+        # It lies beside what answers, which imports torch.
+        from pipeline.journey import cut_job
+
         shards = list_shards(self.database, job.id)
         shard_rows = shards[0].row_to - shards[0].row_from if shards else self.settings.shard_rows
-        cut_rows = shards[-1].row_to if shards else 0
+        directory = self.settings.shard_directory(job.id)
         with waiting(self.notes, "Reading the input ..."):
-            cut_job(self.ledger, job, spec, source, directory, shard_rows, cut_rows)
+            cut_job(self.ledger, job, spec, source, directory, shard_rows, self.cut_rows(job))
+
+    def _directory(self, job: JobRecord) -> Path:
+        """What this machine keeps of a job; its shards may lie elsewhere."""
+        return self.settings.home.absolute() / "jobs" / job.id
 
     def figures(self, job: JobRecord) -> Progress:
         return progress(self.database, job.id)

@@ -1,11 +1,15 @@
 """Where a job stands, as `jobs` and `status` tell it: its state as people see it, its figures, and rates from them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from jobs.diagnosis import Situation, hold_up
+from jobs.fleet import Fleet
 from pipeline.settings import Settings
 from pipeline.store.database import Database
+from pipeline.store.open_work import OpenWork, work_of
 from pipeline.store.queries import find_job, list_jobs, progress
 from pipeline.store.records import JobRecord, JobState, Progress
 from workers.process import Members
@@ -16,9 +20,20 @@ class State(StrEnum):
 
     CUTTING = "cutting"
     RUNNING = "running"
+    PAUSED = "paused"
     INTERRUPTED = "interrupted"
     DONE = "done"
     CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class InFleet:
+    """What the fleet does for one job."""
+
+    fleet: Fleet
+    work: OpenWork  #: what of the job waits or is under way
+    held_up: str | None  #: what holds it up, and what to do
+    names: Mapping[str, str]  #: of all jobs, by id
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +41,7 @@ class Standing:
     job: JobRecord
     figures: Progress
     state: State
+    in_fleet: InFleet | None = None  #: of a job that a fleet is at
 
     @property
     def recorded(self) -> int:
@@ -63,8 +79,8 @@ class Standing:
                 "error": figures.error,
                 "cancelled": figures.cancelled,
             },
-            "submitted_at": _iso(job.submitted_at),
-            "finished_at": _iso(job.finished_at),
+            "submitted_at": iso(job.submitted_at),
+            "finished_at": iso(job.finished_at),
             "active_seconds": self.active_s,
             "rows_per_second": self.rows_per_s,
             "prompt_tokens": {"computed": figures.computed_tokens, "reused": figures.reused_tokens},
@@ -76,19 +92,43 @@ class Standing:
 
 def standing(database: Database, settings: Settings, ref: str) -> Standing:
     """Raises NotFoundError."""
-    return _standing(database, find_job(database, ref), Members(settings.home).jobs_at_work())
+    job, fleet = find_job(database, ref), Fleet.seen(database)
+    found = _standing(database, job, Members(settings.home).jobs_at_work(), fleet)
+    open_in_fleet = job.fleet and job.state in (JobState.CUTTING, JobState.RUNNING)
+    return replace(found, in_fleet=_in_fleet(database, found, fleet)) if open_in_fleet else found
 
 
 def all_standings(database: Database, settings: Settings) -> list[Standing]:
-    """The newest first."""
-    at_work = Members(settings.home).jobs_at_work()
-    return [_standing(database, job, at_work) for job in list_jobs(database)]
+    """The newest first, without what the fleet does for each."""
+    at_work, fleet = Members(settings.home).jobs_at_work(), Fleet.seen(database)
+    return [_standing(database, job, at_work, fleet) for job in list_jobs(database)]
 
 
-def _standing(database: Database, job: JobRecord, at_work: set[str]) -> Standing:
-    alive = job.state in (JobState.DONE, JobState.CANCELLED) or job.id in at_work
-    return Standing(job, progress(database, job.id), State(job.state) if alive else State.INTERRUPTED)
-
-
-def _iso(moment: float | None) -> str | None:
+def iso(moment: float | None) -> str | None:
+    """Seconds since the epoch as a person's date, in UTC."""
     return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def _standing(database: Database, job: JobRecord, at_work: set[str], fleet: Fleet) -> Standing:
+    return Standing(job, progress(database, job.id), _state(job, at_work, fleet))
+
+
+def _state(job: JobRecord, at_work: set[str], fleet: Fleet) -> State:
+    if job.state in (JobState.DONE, JobState.CANCELLED):
+        return State(job.state)
+    if job.paused_at is not None:
+        return State.PAUSED
+    if job.fleet and job.state is JobState.CUTTING:
+        alive = fleet.producer_of(job.id) is not None
+    else:
+        alive = job.fleet or job.id in at_work
+    return State(job.state) if alive else State.INTERRUPTED
+
+
+def _in_fleet(database: Database, found: Standing, fleet: Fleet) -> InFleet:
+    job = found.job
+    work = work_of(database, job.id, found.figures)
+    jobs = {other.id: other for other in list_jobs(database)}
+    moved_at = max(job.submitted_at, found.figures.finished_at or 0.0)
+    held_up = hold_up(Situation(job, work, moved_at, fleet, jobs))
+    return InFleet(fleet, work, held_up, {job_id: other.name for job_id, other in jobs.items()})

@@ -1,4 +1,4 @@
-"""`pipeline status`: one job in a sentence, its figures, and what to type next."""
+"""`pipeline status`: one job in a sentence, its figures, and what to type next; of a fleet, who works in it."""
 
 import json
 import shlex
@@ -6,30 +6,56 @@ from collections.abc import Iterator
 
 import click
 
+from jobs.fleet import Fleet
+from jobs.fleet_shown import fleet_json, print_workers, queue_words, work_json
 from jobs.standing import Standing, State, standing
 from jobs.tables import counted, duration
+from pipeline.errors import NotFoundError
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
+from pipeline.store.entries import NEWEST
+
+#: Stages that only a fleet has.
+_FLEET_STAGES = ("queue", "load")
 
 
 @click.command(short_help="Tell how far a job is, and how fast.")
-@click.argument("job", default="last")
+@click.argument("job", default=NEWEST)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(job: str, as_json: bool) -> None:
     """Tell how far JOB is: a name, an id or the start of one, or `last`, the newest, which is the default.
 
-    Rates are over the time from the first batch taken up to the latest one answered, pauses included.
+    Rates are over the time from the first batch taken up to the latest one answered, pauses included. Of a job that a
+    fleet answers, it also tells who works there, how long the queue is, and what holds the job up.
     """
     settings = Settings.from_environment()
-    found = standing(open_database(settings), settings, job)
+    database = open_database(settings)
+    try:
+        found = standing(database, settings, job)
+    except NotFoundError:
+        fleet = Fleet.seen(database)
+        if job != NEWEST or not fleet.workers:
+            raise
+        _tell_fleet(fleet, as_json=as_json)
+        return
     if as_json:
         print_json(found)
     else:
         tell(found)
 
 
+def _tell_fleet(fleet: Fleet, *, as_json: bool) -> None:
+    """There is no job yet."""
+    if as_json:
+        click.echo(json.dumps({"job": None, "fleet": fleet_json(fleet, {})}, indent=2, ensure_ascii=False))
+    else:
+        click.echo("There are no jobs yet.\n")
+        print_workers(fleet, {})
+
+
 def print_json(found: Standing) -> None:
-    click.echo(json.dumps({**found.as_json(), "next": list(_next(found))}, indent=2, ensure_ascii=False))
+    fleet = {} if found.in_fleet is None else {"fleet": work_json(found.in_fleet)}
+    click.echo(json.dumps({**found.as_json(), **fleet, "next": list(_next(found))}, indent=2, ensure_ascii=False))
 
 
 def tell(found: Standing) -> None:
@@ -38,6 +64,16 @@ def tell(found: Standing) -> None:
     for name, text in _figures(found):
         click.echo(f"{name:<10}{text}")
     click.echo()
+    if found.in_fleet is not None and found.in_fleet.fleet.workers:
+        print_workers(found.in_fleet.fleet, found.in_fleet.names)
+        click.echo()
+    tell_next(found)
+
+
+def tell_next(found: Standing) -> None:
+    """What holds the job up, and commands to type."""
+    if found.in_fleet is not None and found.in_fleet.held_up is not None:
+        click.echo(f"{found.in_fleet.held_up}\n")
     for command, effect in _next(found).items():
         click.echo(f"{command}  {effect}")
 
@@ -48,10 +84,14 @@ def _sentence(found: Standing) -> str:
     match found.state:
         case State.DONE:
             return f"{name} is done: {counted(found.figures.finished, 'row')} finished."
+        case State.CUTTING if found.in_fleet is not None:
+            return f"{name} is being cut: its input is still being read, {found.figures.finished:,} rows are finished."
         case State.CUTTING:
             return f"{name} is being cut: its input is still being read."
         case State.RUNNING:
             return f"{name} is running: {so_far}."
+        case State.PAUSED:
+            return f"{name} is paused: {so_far or f'{found.figures.finished:,} rows finished'}."
         case State.CANCELLED:
             return f"{name} is cancelled: {counted(found.recorded, 'row')} had been recorded before."
         case State.INTERRUPTED if total is None:
@@ -78,7 +118,10 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
     if figures.output_tokens:
         yield "answers", counted(figures.output_tokens, "token")
     if any(figures.seconds.values()):
-        yield "seconds", ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in figures.seconds.items())
+        stages = {name: s for name, s in figures.seconds.items() if found.job.fleet or name not in _FLEET_STAGES}
+        yield "seconds", ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in stages.items())
+    if found.in_fleet is not None:
+        yield "queue", queue_words(found.in_fleet)
     if found.job.error is not None:
         yield "stopped", found.job.error
 
@@ -87,7 +130,7 @@ def _next(found: Standing) -> dict[str, str]:
     """Commands to type, and what each does."""
     name = shlex.quote(found.job.name)
     commands = {}
-    if found.state in (State.INTERRUPTED, State.CANCELLED):
+    if found.state in (State.INTERRUPTED, State.CANCELLED, State.PAUSED):
         commands[f"pipeline resume {name}"] = "goes on where it stopped"
     elif found.recorded:
         commands[f"pipeline results {name}"] = "shows the answers"
@@ -95,5 +138,8 @@ def _next(found: Standing) -> dict[str, str]:
         commands[f"pipeline results {name} --status error"] = "shows what went wrong"
         commands[f"pipeline retry {name}"] = f"answers the {counted(found.figures.error, 'error row')} again"
     if found.state in (State.CUTTING, State.RUNNING):
+        if found.in_fleet is not None:
+            commands[f"pipeline resume {name} --wait"] = "follows it to its end, and shows the answers then"
+            commands[f"pipeline pause {name}"] = "holds it until it is resumed"
         commands[f"pipeline cancel {name}"] = "stops it; what is answered stays"
     return commands

@@ -1,10 +1,11 @@
-"""`pipeline submit`: a table and a prompt become a job, which is answered here and now."""
+"""`pipeline submit`: a table and a prompt become a job, which is answered here and now, or by a fleet."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
+from jobs.manner import Manner, manner_flags
 from pipeline.errors import SpecError
 from pipeline.ingest.columns import require_columns
 from pipeline.ingest.inputs import is_input, resolve
@@ -51,16 +52,27 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
     help="The same answers to the last bit whatever rows are answered together; on a CPU in float32.",
 )
 @click.option("--trust-remote-code", is_flag=True, default=None, help="Run Python code that comes with the model.")
+@click.option("--priority", type=int, metavar="N", help="In a fleet, jobs of a higher one go first.  [default: 0]")
 @click.option(
     "--dry-run",
     "only_dry_run",
     is_flag=True,
     help="Check everything, show the first prompt and an estimate; record nothing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def submit(inputs: tuple[str, ...], job_file: Path | None, only_dry_run: bool, as_json: bool, **flags: Any) -> None:
+@manner_flags
+def submit(
+    inputs: tuple[str, ...],
+    job_file: Path | None,
+    only_dry_run: bool,
+    wait: bool,
+    here: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
     """Answer every row of INPUT (Parquet, CSV, TSV, JSONL or text files, also .gz and .zst; directories, patterns,
     or - for JSONL on standard input).
+
+    Where there is a fleet, it answers them, and this returns as soon as the input is read; otherwise this process does.
 
     \b
     Example:
@@ -79,7 +91,8 @@ def submit(inputs: tuple[str, ...], job_file: Path | None, only_dry_run: bool, a
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job
 
-    status = dry_run(settings, spec, source) if only_dry_run else submit_job(settings, spec, source, as_json)
+    manner = Manner(wait, here, as_json)
+    status = dry_run(settings, spec, source) if only_dry_run else submit_job(settings, spec, source, manner)
     click.get_current_context().exit(status)
 
 

@@ -17,7 +17,12 @@ _STYLES = {
     "running": "cyan",
     "truncated": "yellow",
     "interrupted": "yellow",
+    "paused": "yellow",
+    "silent": "yellow",
+    "blocked": "yellow",
+    "busy": "green",
     "error": "red",
+    "failed": "red",
     "cancelled": "bright_black",
 }
 

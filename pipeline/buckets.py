@@ -2,8 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pipeline.rows import Generate, Task
+from pipeline.settings import Settings
+
+#: Fewer answers than this leave a device half idle, however long each takes.
+_LEAST_ROWS = 8
+#: A batch travels as one message, which so many tokens make 256 KiB at most.
+_MOST_TOKENS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +19,42 @@ class PlannedBatch:
 
     row_ids: tuple[int, ...]
     n_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one batch may hold."""
+
+    max_rows: int  #: answers: a row with several samples counts as so many
+    max_tokens: int  #: own prompt tokens
+
+
+class Rate(Protocol):
+    """What was answered lately in how many seconds of a device's time."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def own_tokens(self) -> int:
+        """Prompt tokens, without what all rows of the job share."""
+
+    @property
+    def seconds(self) -> float: ...
+
+
+def budget(settings: Settings, rate: Rate | None, samples: int = 1) -> Budget:
+    """As much as takes `batch_seconds` at the measured rate; what the settings say where none was measured.
+
+    `samples` are the answers to each row.
+    """
+    if rate is None or rate.rows <= 0 or rate.seconds <= 0:
+        return Budget(settings.batch_rows, settings.batch_tokens)
+    share = settings.batch_seconds / rate.seconds
+    answers = int(min(rate.rows * share, settings.shard_rows)) * samples
+    # Nobody counted the tokens of rows that were retried.
+    tokens = int(min(rate.own_tokens * share, _MOST_TOKENS)) if rate.own_tokens else settings.batch_tokens
+    return Budget(max(answers, min(_LEAST_ROWS, settings.shard_rows)), max(tokens, 1))
 
 
 def batch_rows(task: Task, answers: int) -> int:

@@ -1,11 +1,12 @@
 """A job's first rows, encoded: what can be told of a job, and tried out, before it is one."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from pipeline.encoder import fit, make_encoder, make_task
 from pipeline.errors import SpecError
-from pipeline.means import Means, fit, make_encoder, make_task
+from pipeline.means import Means
 from pipeline.rows import Completion, Prompt, Row, Task
 from pipeline.spec import JobSpec
 
@@ -23,9 +24,9 @@ class Excerpt:
 
 def encode_excerpt(spec: JobSpec, means: Means, rows: Sequence[Row]) -> Excerpt:
     """Raises SpecError where none of the rows can be answered."""
-    encoder = make_encoder(spec, means.template, means.vocabulary, time.time(), rows)
+    encoder = make_encoder(spec, means.template, means.vocabulary, datetime.now().astimezone(), rows)
     task = make_task(spec, encoder)
-    outcomes = [fit(outcome, encoder, task, means.model) for outcome in encoder.encode(rows)]
+    outcomes = [fit(outcome, encoder, task, means.model.context) for outcome in encoder.encode(rows)]
     prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))
     if not prompts:

@@ -34,12 +34,13 @@ def additions(prompts: Sequence[Prompt]) -> list[tuple[int, int]]:
     """(row_id, tokens that are not shared with the row before) of those that have cuts; the prompts lie depth first."""
     sharing = [prompt for prompt in prompts if prompt.cuts]
     return [
-        (prompt.row_id, len(prompt.own_ids) - _common_cut(before, prompt))
+        (prompt.row_id, len(prompt.own_ids) - common_cut(before, prompt))
         for before, prompt in zip([None, *sharing], sharing, strict=False)
     ]
 
 
-def _common_cut(before: Prompt | None, prompt: Prompt) -> int:
+def common_cut(before: Prompt | None, prompt: Prompt) -> int:
+    """The longest of the prompt's cuts up to which it is like the one before it, or 0."""
     if before is None:
         return 0
     return max((cut for cut in prompt.cuts if before.own_ids[:cut] == prompt.own_ids[:cut]), default=0)

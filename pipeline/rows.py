@@ -111,6 +111,7 @@ class Completion:
 class BatchTiming:
     """Seconds by stage and tokens of one batch, as the database keeps them."""
 
+    load_s: float = 0.0  #: from the claim to the prompts, where they came by a message
     encode_s: float = 0.0
     prefix_s: float = 0.0
     prefill_s: float = 0.0

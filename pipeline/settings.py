@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.errors import JobError, SpecError
@@ -14,7 +14,8 @@ class Settings:
     """Passed by argument from the command down; nothing else reads the environment."""
 
     home: Path = Path(".pipeline")  #: PIPELINE_HOME: shards, the tokenizers' copies, the default database
-    database_url: str = "sqlite:///.pipeline/pipeline.db"  #: PIPELINE_DATABASE_URL
+    #: PIPELINE_DATABASE_URL, which may hold a password
+    database_url: str = field(default="sqlite:///.pipeline/pipeline.db", repr=False)
     device: str = "auto"  #: PIPELINE_DEVICE: auto, cpu, cuda, cuda:1
     shard_rows: int = 4096  #: PIPELINE_SHARD_ROWS: rows in one Parquet shard
     batch_rows: int = 128  #: PIPELINE_BATCH_ROWS: rows in one batch at most
@@ -24,6 +25,11 @@ class Settings:
     prefix_host_bytes: int = 8 << 30  #: PIPELINE_PREFIX_HOST_BYTES: of these in the host's, where a GPU computes
     prefix_disk_bytes: int = 8 << 30  #: PIPELINE_PREFIX_DISK_BYTES: of these on disk; 0 keeps none there
     prefix_ttl_s: float = 14 * 86400.0  #: PIPELINE_PREFIX_TTL_S: after so long without use they are forgotten
+    #: PIPELINE_BROKER_URL, which may hold a password: the Redis of a fleet
+    broker_url: str | None = field(default=None, repr=False)
+    shards: str | None = None  #: PIPELINE_SHARDS: a directory, or the URL of one, that all machines see; None: at home
+    lost_after_s: float = 60.0  #: PIPELINE_LOST_AFTER_S: what the broker was told of and nobody took is told again
+    batch_seconds: float = 10.0  #: PIPELINE_BATCH_SECONDS: what a batch of a fleet should take
 
     def make_home(self) -> Path:
         """The home directory, there now and writable. Raises JobError where that cannot be."""
@@ -38,9 +44,22 @@ class Settings:
                 "Set PIPELINE_HOME to a directory that you may write to."
             ) from error
 
-    def shard_directory(self, job_id: str) -> Path:
-        """Where a job's input lies once it is cut."""
-        return (self.home / "jobs" / job_id / "shards").absolute()
+    def shard_directory(self, job_id: str) -> str:
+        """Where a job's input lies once it is cut: an absolute path, or a URL."""
+        shards = self.shards or str(self.home / "jobs")
+        if "://" not in shards:
+            return str(Path(shards, job_id, "shards").absolute())
+        folder, mark, options = shards.partition("?")
+        return f"{folder.rstrip('/')}/{job_id}/shards{mark}{options}"
+
+    def required_broker_url(self) -> str:
+        """Raises SpecError where there is none."""
+        if self.broker_url is None:
+            raise SpecError(
+                "PIPELINE_BROKER_URL is not set. Write the Redis of the fleet into it, such as redis://host:6379/0; "
+                "on one machine, `pipeline up` runs a fleet with one of its own."
+            )
+        return self.broker_url
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -59,6 +78,10 @@ class Settings:
             prefix_host_bytes=_whole(environment, "PIPELINE_PREFIX_HOST_BYTES", usual.prefix_host_bytes, least=0),
             prefix_disk_bytes=_whole(environment, "PIPELINE_PREFIX_DISK_BYTES", usual.prefix_disk_bytes, least=0),
             prefix_ttl_s=float(_whole(environment, "PIPELINE_PREFIX_TTL_S", int(usual.prefix_ttl_s))),
+            broker_url=environment.get("PIPELINE_BROKER_URL") or None,
+            shards=environment.get("PIPELINE_SHARDS") or None,
+            lost_after_s=float(_whole(environment, "PIPELINE_LOST_AFTER_S", int(usual.lost_after_s))),
+            batch_seconds=float(_whole(environment, "PIPELINE_BATCH_SECONDS", int(usual.batch_seconds))),
         )
 
 

@@ -27,7 +27,7 @@ Several = Annotated[tuple[NonEmpty, ...], BeforeValidator(_one_as_many)]
 Labels = Annotated[tuple[NonEmpty, ...], BeforeValidator(_split_at_commas)]
 
 #: Fields that change no result: a job may be submitted again with other values of these.
-HARMLESS = frozenset({"name", "output"})
+HARMLESS = frozenset({"name", "output", "priority"})
 
 #: What a file of results is written as, by its extension.
 OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
@@ -81,6 +81,7 @@ class JobSpec(BaseModel):
     trust_remote_code: bool = False
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     deterministic: bool = False
+    priority: int = Field(default=0, ge=-1000, le=1000)
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "JobSpec":

@@ -1,5 +1,7 @@
-"""Models that every part of the suite may use: a tiny random one made on the spot, and the small real one."""
+"""What every part of the suite may use: a tiny random model made on the spot, the small real one, and a PostgreSQL."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.inference.loading import load_model, save_tokenizer
 from pipeline.inference.model import LanguageModel
+from tests.postgres_server import PostgresServer, new_database
 
 SPECIAL = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
 CHAT_TEMPLATE = (
@@ -71,3 +74,31 @@ def small_tokenizer(small_checkpoint: Checkpoint, tmp_path_factory: pytest.TempP
 @pytest.fixture(scope="session")
 def small_model(small_checkpoint: Checkpoint) -> LanguageModel:
     return load_model(small_checkpoint, "cpu")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of one that takes new databases."""
+    if named := os.environ.get("PIPELINE_TEST_DATABASE_URL"):
+        yield named
+        return
+    server = PostgresServer()
+    server.start()
+    yield server.url
+    server.remove()
+
+
+@pytest.fixture
+def postgresql_url(postgres_server: str) -> Iterator[str]:
+    """Of an empty database, gone after the test."""
+    with new_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A server that the test may stop, kill and start."""
+    server = PostgresServer()
+    server.start()
+    yield server
+    server.remove()

@@ -1,13 +1,21 @@
 """Every command in the README is run, in its order, in a copy of the examples."""
 
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from pipeline.settings import Settings
+from pipeline.store.database import open_database
+from pipeline.store.registry import Registry
+from tests.redis_server import any_broker, eventually
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -15,6 +23,8 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
 LINES = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
 #: Done jobs are not cancelled: the README says so.
 REFUSED = {"pipeline cancel summaries": 4}
+#: What runs until it is asked to stop. The first one finds a broker of its own, the others are told of one.
+LASTING = ("pipeline up", "pipeline dispatcher", "pipeline worker")
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +39,46 @@ def test_the_readme_has_commands():
     assert sum(line.startswith("pipeline ") for line in LINES) > 10
 
 
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with any_broker(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that go on while later commands are run; they end well when they are asked to."""
+    processes: list[subprocess.Popen[bytes]] = []
+    yield processes
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    assert [process.wait(timeout=60) for process in processes] == [0] * len(processes)
+
+
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("pipeline ")])
-def test_a_command_does_what_it_says(place, line):
-    command = [sys.executable, "-c", "from jobs.cli import main; main()", *shlex.split(line)[1:]]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+def test_a_command_does_what_it_says(place, line, lasting, broker):
+    command = [sys.executable, "-m", "jobs", *shlex.split(line)[1:]]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    if line.startswith(LASTING):
+        named = {} if line == "pipeline up" else {"PIPELINE_BROKER_URL": broker}
+        lasting.append(subprocess.Popen(command, cwd=place, env=environment | named))
+        assert eventually(lambda: lasting[-1].poll() is not None or _is_seen(place, lasting[-1].pid))
+        assert lasting[-1].poll() is None
+        return
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, env=environment)
     assert done.returncode == REFUSED.get(line.strip(), 0), done.stderr
     assert "Traceback" not in done.stderr
+
+
+def _is_seen(place: Path, pid: int) -> bool:
+    """Whether the process, or one that it started, has told of itself."""
+    registry = Registry(open_database(Settings(home=place, database_url=f"sqlite:///{place}/.pipeline/pipeline.db")))
+    return any(record.pid in _family(pid) for record in registry.alive())
+
+
+def _family(pid: int) -> set[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {pid}.union(*(_family(int(child)) for child in children))
 
 
 def test_the_files_that_they_write_are_there(place):

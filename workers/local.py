@@ -5,7 +5,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from pipeline.journey import Journey
-from pipeline.store.ledger import Ledger
+from pipeline.store.ledger import KeysOf, Ledger
 from pipeline.store.records import Claim, JobState
 from workers.lease import kept
 from workers.process import Members, StopRequest
@@ -24,9 +24,12 @@ class Outcome(StrEnum):
 class LocalRunner:
     """Several may run on one job, here or in other processes: each takes what nobody else holds."""
 
-    def __init__(self, job_id: str, journey: Journey, ledger: Ledger, members: Members, lease_s: float) -> None:
+    def __init__(
+        self, job_id: str, journey: Journey, ledger: Ledger, members: Members, lease_s: float, keys_of: KeysOf
+    ) -> None:
+        """`keys_of` a shard is asked for where a row killed every process that was answering it."""
         self._job_id, self._journey, self._ledger = job_id, journey, ledger
-        self._members, self._lease_s = members, lease_s
+        self._members, self._lease_s, self._keys_of = members, lease_s, keys_of
 
     def run(self, stop: StopRequest, state: Callable[[], JobState], on_change: Callable[[], None]) -> Outcome:
         """`state` asks for the job's present state; `on_change` is called whenever its figures have changed."""
@@ -36,7 +39,7 @@ class LocalRunner:
     def _run(
         self, owner: str, stop: StopRequest, state: Callable[[], JobState], on_change: Callable[[], None]
     ) -> Outcome:
-        self._ledger.release(self._job_id, self._members.is_dead)
+        self._take_back()
         while not stop.asked:
             if self._step(owner):
                 on_change()
@@ -45,9 +48,14 @@ class LocalRunner:
             elif state() is JobState.CANCELLED:
                 return Outcome.CANCELLED
             else:
-                self._ledger.release(self._job_id, self._members.is_dead)
+                self._take_back()
                 time.sleep(_WAIT_S)
         return Outcome.STOPPED
+
+    def _take_back(self) -> None:
+        """What dead processes held; what killed more than one of them is halved, down to the row at fault."""
+        self._ledger.release(self._job_id, self._members.is_dead)
+        self._ledger.bisect(self._job_id, self._keys_of)
 
     def _step(self, owner: str) -> bool:
         """Whether there was anything to do: batches before shards, so that few tokens wait in memory."""

@@ -1,15 +1,55 @@
 """What the engine found, as the completion of a row: answers written out, labels chosen, or why there is neither."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from pipeline.inference.ranks import Answer
 from pipeline.inference.seats import Seat
 from pipeline.inference.stopping import StopRule
-from pipeline.rows import Completion, Sample, Status
+from pipeline.rows import BatchTiming, Completion, Prompt, Sample, Status
+from pipeline.timing import Stopwatch
 
 _NUMERIC = "The model's logits for this row are not finite numbers, so there is no honest answer."
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A batch that the device is done with; its texts may be written on another thread while the next one computes."""
+
+    rows: tuple[Callable[[], Completion], ...]  #: what makes each prompt's completion, in no promised order
+    timing: BatchTiming  #: of all that was done so far
+
+    def written(self) -> tuple[list[Completion], BatchTiming]:
+        """A completion for every prompt, in no promised order: join by row_id."""
+        watch = Stopwatch()
+        with watch.stage("detokenize"):
+            completions = [complete() for complete in self.rows]
+        output_tokens = sum(completion.output_tokens for completion in completions)
+        seconds = self.timing.detokenize_s + watch.seconds["detokenize"]
+        return completions, replace(self.timing, detokenize_s=seconds, output_tokens=output_tokens)
+
+
+def finish(seat: Seat, complete: Callable[[Seat], Completion]) -> Completion:
+    """A row whose text cannot be written costs no other row its own."""
+    try:
+        return complete(seat)
+    except Exception as error:
+        return broken(seat.prompt, seat.tokens, error)
+
+
+def broken(prompt: Prompt, prompt_tokens: int, error: Exception) -> Completion:
+    """Of a row that has no neighbour to blame."""
+    reason = (str(error).splitlines() or [""])[0]
+    return Completion(
+        row_id=prompt.row_id,
+        key=prompt.key,
+        status=Status.ERROR,
+        error_type="engine",
+        error=f"The engine failed on this row, also alone: {type(error).__name__}: {reason}",
+        prompt_tokens=prompt_tokens,
+    )
 
 
 def written(seat: Seat, answers: Sequence[Answer], rule: StopRule) -> Completion:

@@ -1,5 +1,6 @@
 """Stage 5: a batch in, a completion for each of its rows out. Knows token ids only; text comes from `decode`."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -7,7 +8,7 @@ import torch
 
 from pipeline.inference.capacity import FORWARD_TOKENS, Capacity, is_out_of_memory, usual_lane_bytes
 from pipeline.inference.choices import score_choices
-from pipeline.inference.completions import chosen, written
+from pipeline.inference.completions import Finished, chosen, finish, written
 from pipeline.inference.generation import Generation
 from pipeline.inference.lane_pool import LanePool
 from pipeline.inference.logprobs import token_logprobs, token_text
@@ -21,6 +22,8 @@ from pipeline.inference.stem import Stem
 from pipeline.inference.stopping import Decoder, StopRule
 from pipeline.rows import Batch, BatchTiming, Choose, Completion, Generate, Task
 from pipeline.timing import Stopwatch
+
+Complete = Callable[[Seat], Completion]
 
 
 class Engine:
@@ -40,20 +43,28 @@ class Engine:
         self._capacity = Capacity(forward_tokens)
         self._text = token_text(decode)
 
-    @torch.inference_mode()
+    @property
+    def device(self) -> str:
+        return str(self._model.device)
+
     def answer(self, batch: Batch, task: Task) -> tuple[list[Completion], BatchTiming]:
-        """A completion for every prompt, in no promised order: join by row_id.
+        """A completion for every prompt, in no promised order: join by row_id."""
+        return self.run(batch, task).written()
+
+    @torch.inference_mode()
+    def run(self, batch: Batch, task: Task) -> Finished:
+        """All that needs the device.
 
         Where memory runs out although each forward is as small as can be, fewer rows run at once from then on.
         """
         while True:
             try:
-                return self._answer(batch, task)
+                return self._run(batch, task)
             except Exception as error:
                 if not is_out_of_memory(error) or not self._pool.halve():
                     raise
 
-    def _answer(self, batch: Batch, task: Task) -> tuple[list[Completion], BatchTiming]:
+    def _run(self, batch: Batch, task: Task) -> Finished:
         watch = Stopwatch()
         samples = task.samples if isinstance(task, Generate) else 1
         seats = seat(_uncut(batch)) if self._model.deterministic else seat(batch, split=samples > 1)
@@ -68,22 +79,21 @@ class Engine:
             )
         match task:
             case Generate():
-                completions = self._generate(stem, seats, task, watch)
+                completing = self._generate(stem, seats, task, watch)
             case Choose():
-                completions = self._choose(stem, seats, task, watch)
+                completing = self._choose(stem, seats, task, watch)
         computed = planted + samples * sum(len(seat.own_ids) for seat in seats)
         timing = BatchTiming(
             prefix_s=watch.seconds["prefix"],
             prefill_s=watch.seconds["prefill"],
             decode_s=watch.seconds["decode"],
-            detokenize_s=watch.seconds["detokenize"],
             computed_tokens=computed,
             reused_tokens=samples * sum(seat.tokens for seat in seats) - computed,
-            output_tokens=sum(completion.output_tokens for completion in completions),
         )
-        return completions, timing
+        rows = (partial(finish, seat, complete) for seat, complete in zip(seats, completing, strict=True))
+        return Finished(tuple(rows), timing)
 
-    def _generate(self, stem: Stem, seats: list[Seat], task: Generate, watch: Stopwatch) -> list[Completion]:
+    def _generate(self, stem: Stem, seats: list[Seat], task: Generate, watch: Stopwatch) -> list[Complete]:
         rule = StopRule(self._model.stop_ids, task.stop, self._decode)
         every = [(seat, sample_no) for seat in seats for sample_no in range(task.samples)]
         answers = [
@@ -97,15 +107,14 @@ class Engine:
         )
         report = None if task.logprobs is None else partial(token_logprobs, top=task.logprobs, text=self._text)
         Generation(self._model, stem, answers, rule, picker, self._pool, self._capacity, report).run(watch)
-        with watch.stage("detokenize"):
-            n = task.samples
-            return [written(seat, answers[n * row : n * (row + 1)], rule) for row, seat in enumerate(seats)]
+        n = task.samples
+        return [partial(written, answers=answers[n * row : n * (row + 1)], rule=rule) for row in range(len(seats))]
 
-    def _choose(self, stem: Stem, seats: list[Seat], task: Choose, watch: Stopwatch) -> list[Completion]:
+    def _choose(self, stem: Stem, seats: list[Seat], task: Choose, watch: Stopwatch) -> list[Complete]:
         with watch.stage("prefill"):
             prompts = [seat.own_ids for seat in seats]
             scores = score_choices(self._model, stem, prompts, task.label_ids, self._capacity)
-        return [chosen(seat, of_labels, task.labels) for seat, of_labels in zip(seats, scores, strict=True)]
+        return [partial(chosen, scores=of_labels, labels=task.labels) for of_labels in scores]
 
 
 def _uncut(batch: Batch) -> Batch:

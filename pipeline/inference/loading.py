@@ -50,28 +50,21 @@ def load_model(
     target = choose_device(device)
     if target.type == "cpu":
         keep_freed_memory()
-    try:
-        with _silence():
-            config = AutoConfig.from_pretrained(checkpoint.source, **options)
-            refuse_unsupported(config)
-            precision = choose_dtype(dtype, target, config.dtype)
-            # Quantised weights are not to be moved once they are loaded, so that they go where they stay.
-            network, told = AutoModelForCausalLM.from_pretrained(
-                checkpoint.source,
-                config=config,
-                dtype=precision,
-                device_map={"": target},
-                attn_implementation=attention.NAME,
-                output_loading_info=True,
-                **options,
-            )
-            _require_whole(checkpoint, sorted(told["missing_keys"]))
-    except ModelError:
-        raise
-    except ImportError as error:
-        raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_wanting(error)}") from error
-    except Exception as error:
-        raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
+    with _faults_told(checkpoint), _silence():
+        config = AutoConfig.from_pretrained(checkpoint.source, **options)
+        refuse_unsupported(config)
+        precision = choose_dtype(dtype, target, config.dtype)
+        # Quantised weights are not to be moved once they are loaded, so that they go where they stay.
+        network, told = AutoModelForCausalLM.from_pretrained(
+            checkpoint.source,
+            config=config,
+            dtype=precision,
+            device_map={"": target},
+            attn_implementation=attention.NAME,
+            output_loading_info=True,
+            **options,
+        )
+        _require_whole(checkpoint, sorted(told["missing_keys"]))
     model = adopt(network.eval())
     if checkpoint.adapter is not None:
         # Some quantised weights unfold in a first forward, which the proof of the model alone has been.
@@ -83,6 +76,18 @@ def load_model(
     return replace(model, identity=identify(checkpoint))
 
 
+def read_context(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> int:
+    """Tokens that the model holds, prompt and answer together, by its configuration: no weights are loaded.
+
+    Raises ModelError where the model is of a kind that cannot be answered.
+    """
+    with _faults_told(checkpoint), _silence():
+        options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
+        config = AutoConfig.from_pretrained(checkpoint.source, **options)
+        refuse_unsupported(config)
+        return int(config.max_position_embeddings)
+
+
 def adopt(network: Any) -> LanguageModel:
     """A transformers model in memory, its attention set to ours and proven against the plain one."""
     refuse_unsupported(network.config)
@@ -90,6 +95,18 @@ def adopt(network: Any) -> LanguageModel:
     model = describe(network)
     prove(model)
     return model
+
+
+@contextlib.contextmanager
+def _faults_told(checkpoint: Checkpoint) -> Iterator[None]:
+    try:
+        yield
+    except ModelError:
+        raise
+    except ImportError as error:
+        raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_wanting(error)}") from error
+    except Exception as error:
+        raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
 
 
 def _require_whole(checkpoint: Checkpoint, missing: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Faults of files in whole sentences: where stage 1 turns what the system or pyarrow raises into our errors."""
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,16 +12,24 @@ from pipeline.errors import InputError, JobError, TryAgain
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+#: Errors of object stores have no number, but they say whose they are. All are of the moment, but for the refusals.
+_OF_A_STORE = re.compile("AWS Error|google::cloud|Azure Error|HDFS|libjvm")
+_REFUSAL = re.compile(
+    "ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID|SIGNATURE_DOES_NOT_MATCH|NO_SUCH_BUCKET|"
+    "PERMISSION_DENIED|UNAUTHENTICATED|NOT_FOUND|HTTP status 40[134]|[Aa]uth(entication|orization)|ContainerNotFound|"
+    "libjvm"
+)
 
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Around all that reads the input `name`; raises InputError."""
+    """Around all that reads the input `name`; raises InputError, or TryAgain where its store cannot be reached."""
     try:
         yield
     except FileNotFoundError as error:
         raise InputError(f"{name} does not exist. Check the name, and the folder that you are in.") from error
     except OSError as error:
+        _of_a_store(name, error)
         if error.errno is None:
             raise _damaged(name, error) from error
         raise InputError(f"{name} cannot be read: {error.strerror or error}.") from error
@@ -31,11 +40,12 @@ def reading(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def writing(directory: Path) -> Iterator[None]:
+def writing(directory: Path | str) -> Iterator[None]:
     """Around all that writes shards into `directory`; raises TryAgain for a full disk, else JobError."""
     try:
         yield
     except OSError as error:
+        _of_a_store(str(directory), error)
         reason = error.strerror or str(error)
         if error.errno in _FULL:
             raise TryAgain(
@@ -50,9 +60,24 @@ def writing(directory: Path) -> Iterator[None]:
         raise JobError(f"Shards cannot be written to {directory}: {reason}.") from error
 
 
+def _of_a_store(name: str, error: OSError) -> None:
+    """Raises InputError or TryAgain where an object store is the one that complains."""
+    if error.errno is not None or not _OF_A_STORE.search(str(error)):
+        return
+    if _REFUSAL.search(str(error)):
+        raise InputError(
+            f"{name} cannot be used: {_first_line(error)}. "
+            "Check that it is there, and that this machine has credentials for it."
+        ) from error
+    raise TryAgain(f"{name} cannot be reached just now: {_first_line(error)}.") from error
+
+
 def _damaged(name: str, error: Exception) -> InputError:
-    reason = str(error).splitlines()[0].rstrip(". ") if str(error) else type(error).__name__
     return InputError(
-        f"{name} cannot be read: {reason}. The file is incomplete, damaged or not what its extension says; "
+        f"{name} cannot be read: {_first_line(error)}. The file is incomplete, damaged or not what its extension says; "
         "copy it or write it again."
     )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].rstrip(". ") if str(error) else type(error).__name__

@@ -2,15 +2,14 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
 from pipeline.ingest.columns import require_columns
-from pipeline.ingest.faults import reading
 from pipeline.ingest.inputs import Source
+from pipeline.ingest.places import opened
 from pipeline.ingest.values import keys_of, values_of
 from pipeline.rows import Row
 
@@ -28,7 +27,7 @@ def peek(source: Source, count: int) -> list[dict[str, object]]:
 
 
 def read_rows(
-    path: Path,
+    path: str,
     row_from: int,
     *,
     columns: Sequence[str],
@@ -37,7 +36,7 @@ def read_rows(
 ) -> Iterator[Row]:
     """The rows of a shard whose first has the id `row_from`, or those of `row_ids`; only `columns` are read."""
     wanted = None if row_ids is None else frozenset(row_ids)
-    with reading(str(path)), pq.ParquetFile(path) as shard:
+    with opened(path) as file, pq.ParquetFile(file) as shard:
         needed = list(dict.fromkeys([*columns, *([key] if key is not None else [])]))
         require_columns(shard.schema_arrow.names, needed)
         for batch in shard.iter_batches(batch_size=_BATCH_ROWS, columns=needed):

@@ -1,20 +1,18 @@
 """Stage 1: any input cut into numbered, immutable Parquet shards, streamed in bounded memory."""
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
-from pipeline.ingest.faults import reading, writing
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.keys import KeyCheck, Places
+from pipeline.ingest.places import join, opened, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,25 +20,26 @@ class Shard:
     """Rows row_from <= row_id < row_to of a job, in one file."""
 
     shard_no: int
-    path: Path
+    path: str  #: a local one, or a URL
     row_from: int
     row_to: int
 
 
 def cut(
     source: Source,
-    directory: Path,
+    directory: str,
     *,
     shard_rows: int,
     key: str | None,
     limit: int | None,
     skip_rows: int = 0,
 ) -> Iterator[Shard]:
-    """Writes 00000.parquet and so on, and yields each shard once it is on the disk for good.
+    """Writes 00000.parquet and so on, and yields each shard once it is in its place for good.
 
-    All shards but the last have `shard_rows` rows. A cut that was interrupted goes on behind its first
-    `skip_rows` rows, those of the shards that were yielded: they are read again, and their keys count,
-    but nothing is written. Raises InputError, TryAgain and JobError; a key used twice is found at the end.
+    `directory` is a path or a URL (places.py). All shards but the last have `shard_rows` rows. A cut that was
+    interrupted goes on behind its first `skip_rows` rows, those of the shards that were yielded: they are read again,
+    and their keys count, but nothing is written. Raises InputError, TryAgain and JobError; a key used twice is found
+    at the end.
     """
     if skip_rows and source.is_stream:
         raise InputError("Standard input cannot be read again from its start. Write it to a file and submit that.")
@@ -48,7 +47,7 @@ def cut(
     check = KeyCheck(source.schema, key, places) if key is not None else None
     pieces = _pieces(_batches(source, limit, places, check), shard_rows, skip_rows)
     for shard_no, group in groupby(pieces, key=itemgetter(0)):
-        path = _path(directory, shard_no)
+        path = _place(directory, shard_no)
         n_rows = _write(path, source.schema, (piece for _, piece in group))
         yield Shard(shard_no, path, shard_no * shard_rows, shard_no * shard_rows + n_rows)
     if places.n_rows == 0:
@@ -88,45 +87,25 @@ def _pieces(
             start += piece.num_rows
 
 
-def _write(path: Path, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> int:
-    """Under its name there is the whole shard or nothing, whenever this is killed."""
+def _write(place: str, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> int:
+    """There is the whole shard or nothing, whenever this is killed."""
     n_rows = 0
-    temporary = path.with_name(f"{path.name}.tmp")
-    with writing(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("wb") as file:
-                with pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as shard:
-                    for piece in pieces:
-                        shard.write_batch(piece)
-                        n_rows += piece.num_rows
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_directory(path.parent)
+    with written(place) as file, pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as shard:
+        for piece in pieces:
+            shard.write_batch(piece)
+            n_rows += piece.num_rows
     return n_rows
 
 
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _key_columns(directory: Path, n_shards: int, key: str) -> Iterator[pa.Array]:
+def _key_columns(directory: str, n_shards: int, key: str) -> Iterator[pa.Array]:
     for shard_no in range(n_shards):
-        path = _path(directory, shard_no)
-        with reading(str(path)), pq.ParquetFile(path) as shard:
+        with opened(_place(directory, shard_no)) as file, pq.ParquetFile(file) as shard:
             for batch in shard.iter_batches(columns=[key]):
                 yield batch.column(key)
 
 
-def _path(directory: Path, shard_no: int) -> Path:
-    return directory / f"{shard_no:05}.parquet"
+def _place(directory: str, shard_no: int) -> str:
+    return join(directory, f"{shard_no:05}.parquet")
 
 
 def _changed(skip_rows: int) -> InputError:

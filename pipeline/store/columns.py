@@ -43,8 +43,13 @@ def result_types(spec_json: str) -> dict[str, pa.DataType]:
 
 
 def result_column(name: str, kind: pa.DataType, completions: list[Completion]) -> pa.Array:
+    """Half of a surrogate pair, which no file takes, becomes U+FFFD."""
     values = [getattr(completion, name) for completion in completions]
-    return pa.array([to_plain(value) for value in values] if name in _NESTED_COLUMNS else values, kind)
+    plain = [to_plain(value) for value in values] if name in _NESTED_COLUMNS else values
+    try:
+        return pa.array(plain, kind)
+    except UnicodeEncodeError:
+        return pa.array(_whole(plain), kind)
 
 
 def rows_at_once(spec_json: str, most: int) -> int:
@@ -66,3 +71,14 @@ def _sample(spec: dict[str, Any]) -> dict[str, pa.DataType]:
 
 def _logprobs(spec: dict[str, Any]) -> pa.DataType:
     return pa.list_(pa.struct(_TOKEN | ({"top": pa.list_(pa.struct(_TOKEN))} if spec["logprobs"] else {})))
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        case list():
+            return [_whole(inner) for inner in value]
+        case dict():
+            return {name: _whole(inner) for name, inner in value.items()}
+    return value

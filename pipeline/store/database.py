@@ -5,11 +5,12 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from pipeline.errors import JobError, SpecError
 from pipeline.settings import Settings
+from pipeline.store.postgresql import connect_postgresql, prepare_to_migrate
 from pipeline.store.schema import SCHEMA_VERSION
 from pipeline.store.transactions import database_name, reading, writing
 
@@ -18,6 +19,8 @@ Database = Engine
 
 #: How long a statement waits for another process's transaction, which takes milliseconds as a rule.
 BUSY_TIMEOUT_S = 30.0
+
+_EXAMPLES = "sqlite:///path/to/pipeline.db or postgresql://user:password@host/database"
 
 
 def open_database(settings: Settings, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
@@ -42,15 +45,12 @@ def migrate(settings: Settings) -> tuple[str | None, str]:
 def connect(database_url: str, busy_timeout_s: float) -> Engine:
     """An engine whose transactions are ours; the tables may still be missing."""
     url = _parse(database_url)
-    if url.get_backend_name() != "sqlite":
-        return _create_engine(url)
-    if url.database in (None, "", ":memory:"):
-        raise SpecError("PIPELINE_DATABASE_URL names no file. Write it as sqlite:///path/to/pipeline.db.")
-    _make_directory(Path(str(url.database)).parent)
-    engine = _create_engine(url, timeout=busy_timeout_s)
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
+    match url.get_backend_name():
+        case "sqlite":
+            return _connect_sqlite(url, busy_timeout_s)
+        case "postgresql" | "postgres":
+            return connect_postgresql(url, busy_timeout_s)
+    raise SpecError(f"PIPELINE_DATABASE_URL asks for {url.drivername}. Write it as {_EXAMPLES}.")
 
 
 def current_version(connection: Connection) -> str | None:
@@ -66,6 +66,8 @@ def _upgrade(engine: Engine) -> tuple[str | None, str]:
     from pipeline.store.migrate import upgrade
 
     with writing(engine) as connection:
+        if connection.dialect.name == "postgresql":
+            prepare_to_migrate(connection)
         version = current_version(connection)
         if version is not None and version > SCHEMA_VERSION:
             raise JobError(
@@ -79,21 +81,19 @@ def _upgrade(engine: Engine) -> tuple[str | None, str]:
 def _parse(database_url: str) -> URL:
     try:
         return make_url(database_url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         # The text may hold a password, so it is not repeated.
-        raise SpecError(
-            "PIPELINE_DATABASE_URL is not a database URL. Write it as sqlite:///path/to/pipeline.db."
-        ) from None
+        raise SpecError(f"PIPELINE_DATABASE_URL is not a database URL. Write it as {_EXAMPLES}.") from None
 
 
-def _create_engine(url: URL, **connect_args: object) -> Engine:
-    try:
-        return create_engine(url, connect_args=connect_args)
-    except (NoSuchModuleError, ModuleNotFoundError) as error:
-        raise SpecError(
-            f"PIPELINE_DATABASE_URL asks for {url.drivername}, which this installation cannot speak ({error}). "
-            "Write it as sqlite:///path/to/pipeline.db, or install that database's driver."
-        ) from error
+def _connect_sqlite(url: URL, busy_timeout_s: float) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise SpecError("PIPELINE_DATABASE_URL names no file. Write it as sqlite:///path/to/pipeline.db.")
+    _make_directory(Path(str(url.database)).parent)
+    engine = create_engine(url, connect_args={"timeout": busy_timeout_s}, hide_parameters=True)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
 
 
 def _make_directory(directory: Path) -> None:
@@ -117,4 +117,5 @@ def _prepare_sqlite(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> 
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('begin', 'DEFERRED')}")
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")

@@ -1,19 +1,20 @@
-"""Stage 6: shards, and what encoding one leaves behind: batches to answer, and rows that cannot be."""
+"""Stage 6: shards, who encodes which, and what that leaves behind: batches to answer, and rows that cannot be."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from pipeline.buckets import PlannedBatch
 from pipeline.errors import RefusedError
 from pipeline.rows import Completion, Status
-from pipeline.store.entries import hold_job, insert_batches, insert_results, shard_record
-from pipeline.store.records import JobState, ShardRecord, ShardState
-from pipeline.store.schema import jobs, shards
+from pipeline.store.entries import NewBatch, hold_job, insert_batches, insert_results, shard_record
+from pipeline.store.leases import SILENT
+from pipeline.store.records import JobState, ShardClaim, ShardRecord, ShardState
+from pipeline.store.schema import shards
+from pipeline.store.work import FREE, UNDER_WAY, free, is_on, ran_out, take
 
 
-def add_shard(connection: Connection, job_id: str, shard_no: int, path: Path, row_from: int, row_to: int) -> None:
+def add_shard(connection: Connection, job_id: str, shard_no: int, path: str, row_from: int, row_to: int) -> None:
     job = hold_job(connection, job_id)
     if job.state is not JobState.CUTTING:
         raise RefusedError(f'Job "{job.name}" is not being cut any more: it was cancelled, or another run cut it.')
@@ -21,7 +22,7 @@ def add_shard(connection: Connection, job_id: str, shard_no: int, path: Path, ro
         insert(shards).values(
             job_id=job_id,
             shard_no=shard_no,
-            path=str(path),
+            path=path,
             row_from=row_from,
             row_to=row_to,
             state=ShardState.PENDING,
@@ -34,16 +35,20 @@ def add_shard(connection: Connection, job_id: str, shard_no: int, path: Path, ro
 def next_unencoded(connection: Connection, job_id: str) -> ShardRecord | None:
     row = connection.execute(
         select(shards)
-        .join(jobs, jobs.c.id == shards.c.job_id)
-        .where(
-            shards.c.job_id == job_id,
-            shards.c.state == ShardState.PENDING,
-            jobs.c.state != JobState.CANCELLED,
-        )
+        .where(shards.c.job_id == job_id, shards.c.state == ShardState.PENDING, is_on(job_id, *UNDER_WAY))
         .order_by(shards.c.shard_no)
         .limit(1)
     ).one_or_none()
     return None if row is None else shard_record(row)
+
+
+def claim(
+    connection: Connection, job_id: str, shard_no: int, owner: str, lease_s: float, now: float
+) -> ShardClaim | None:
+    named = _named(job_id, shard_no)
+    free(connection, shards, and_(named, ran_out(shards, now)), SILENT)
+    row = take(connection, shards, and_(named, is_on(job_id, *UNDER_WAY)), owner, now + lease_s, now)
+    return None if row is None else ShardClaim(job_id, shard_no, row.fence, row.attempts)
 
 
 def record(
@@ -53,20 +58,28 @@ def record(
     planned: Sequence[PlannedBatch],
     failures: Sequence[Completion],
     encode_s: float,
+    tokens: str | None,
     now: float,
 ) -> list[int]:
     if hold_job(connection, job_id).state is JobState.CANCELLED:
         return []
-    here = (shards.c.job_id == job_id) & (shards.c.shard_no == shard_no)
+    here = _named(job_id, shard_no)
     shard = shard_record(connection.execute(select(shards).where(here)).one())
     if shard.state is ShardState.ENCODED:
         return []
     _require_whole(shard, planned, failures)
-    connection.execute(
-        update(shards).where(here).values(state=ShardState.ENCODED, encode_s=encode_s, n_error=len(failures))
-    )
+    encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "n_error": len(failures), "tokens": tokens}
+    connection.execute(update(shards).where(here).values(FREE[shards] | encoded))
     insert_results(connection, job_id, None, 1, failures, now)
-    return insert_batches(connection, job_id, [(shard_no, batch.row_ids, batch.n_tokens) for batch in planned], now)
+    new = [
+        NewBatch(shard_no, batch.row_ids, batch.n_tokens, part=None if tokens is None else part)
+        for part, batch in enumerate(planned)
+    ]
+    return insert_batches(connection, job_id, new, now)
+
+
+def _named(job_id: str, shard_no: int) -> ColumnElement[bool]:
+    return and_(shards.c.job_id == job_id, shards.c.shard_no == shard_no)
 
 
 def _require_whole(shard: ShardRecord, planned: Sequence[PlannedBatch], failures: Sequence[Completion]) -> None:

@@ -1,8 +1,7 @@
 """Stage 6: single entries of the ledger, shared by the writes that are made of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
-from pathlib import Path
+from dataclasses import dataclass, fields
 
 from sqlalchemy import Connection, Row, Table, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -45,26 +44,34 @@ def shard_record(row: Row[tuple[object, ...]]) -> ShardRecord:
     return ShardRecord(
         job_id=row.job_id,
         shard_no=row.shard_no,
-        path=Path(row.path),
+        path=row.path,
         row_from=row.row_from,
         row_to=row.row_to,
         state=row.state,
+        tokens=row.tokens,
     )
 
 
-def insert_batches(
-    connection: Connection, job_id: str, planned: Sequence[tuple[int, tuple[int, ...], int]], now: float
-) -> list[int]:
-    """Pending ones, from (shard_no, row_ids, n_tokens); their numbers go on where the job's end.
+@dataclass(frozen=True, slots=True)
+class NewBatch:
+    """Rows of one shard that are to be answered together."""
+
+    shard_no: int
+    row_ids: tuple[int, ...]
+    n_tokens: int = 0  #: 0 where nobody knows the rows' lengths before they are encoded
+    part: int | None = None
+    crashes: int = 0
+    error: str | None = None
+
+
+def insert_batches(connection: Connection, job_id: str, planned: Sequence[NewBatch], now: float) -> list[int]:
+    """Pending ones, whose numbers go on where the job's end.
 
     The caller holds the job (hold_job), so that two do not take the same numbers.
     """
     newest = connection.scalar(select(func.max(batches.c.batch_no)).where(batches.c.job_id == job_id))
     first = 0 if newest is None else newest + 1
-    rows = [
-        _new_batch(job_id, batch_no, shard_no, row_ids, n_tokens, now)
-        for batch_no, (shard_no, row_ids, n_tokens) in enumerate(planned, start=first)
-    ]
+    rows = [_new_row(job_id, batch_no, batch, now) for batch_no, batch in enumerate(planned, start=first)]
     if rows:
         connection.execute(insert(batches), rows)
     return list(range(first, first + len(rows)))
@@ -88,19 +95,20 @@ def insert_results(
     )
 
 
-def _new_batch(
-    job_id: str, batch_no: int, shard_no: int, row_ids: tuple[int, ...], n_tokens: int, now: float
-) -> dict[str, object]:
+def _new_row(job_id: str, batch_no: int, batch: NewBatch, now: float) -> dict[str, object]:
     counts = ("fence", "attempts", "n_ok", "n_truncated", "n_error")
     sums = ("computed_tokens", "reused_tokens", "output_tokens")
-    seconds = ("encode_s", "prefix_s", "prefill_s", "decode_s", "detokenize_s", "record_s")
+    seconds = ("queue_s", "load_s", "encode_s", "prefix_s", "prefill_s", "decode_s", "detokenize_s", "record_s")
     return dict.fromkeys((*counts, *sums, *seconds), 0) | {
         "job_id": job_id,
         "batch_no": batch_no,
-        "shard_no": shard_no,
-        "row_ids": row_ids,
-        "n_rows": len(row_ids),
-        "n_tokens": n_tokens,
+        "shard_no": batch.shard_no,
+        "row_ids": batch.row_ids,
+        "n_rows": len(batch.row_ids),
+        "n_tokens": batch.n_tokens,
+        "part": batch.part,
+        "crashes": batch.crashes,
+        "error": batch.error,
         "state": BatchState.PENDING,
         "created_at": now,
     }

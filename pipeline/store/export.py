@@ -16,6 +16,7 @@ import pyarrow.parquet
 from sqlalchemy import Engine
 
 from pipeline.errors import InputError, JobError, PipelineError, TryAgain
+from pipeline.ingest.places import opened
 from pipeline.rows import Completion, Status
 from pipeline.store.columns import result_column, result_types, rows_at_once
 from pipeline.store.queries import list_shards, read_results
@@ -100,13 +101,13 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _read(path: Path, read: Callable[[pyarrow.parquet.ParquetFile], Any]) -> Any:
+def _read(path: str, read: Callable[[pyarrow.parquet.ParquetFile], Any]) -> Any:
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            return read(file)
-    except (OSError, pa.ArrowException) as error:
+        with opened(path) as file, pyarrow.parquet.ParquetFile(file) as shard:
+            return read(shard)
+    except InputError as error:
         raise InputError(
-            f"The shard {path}, which holds rows of the input, cannot be read: {error}. "
+            f"The shard {path}, which holds rows of the input, cannot be read: {error} "
             "Results are joined to it, so put it back in its place."
         ) from error
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, func, or_, select
 
 from pipeline.rows import Status
 from pipeline.store.queries import read_progress
@@ -14,6 +14,7 @@ from pipeline.store.schema import batches, jobs, results, shards
 from pipeline.store.transactions import reading
 
 _ANSWERED = (Status.OK, Status.TRUNCATED)
+_ENQUEUED, _LEASED = BatchState.ENQUEUED, BatchState.LEASED
 
 
 def check_integrity(engine: Engine, job_id: str) -> list[str]:
@@ -29,6 +30,7 @@ def check_integrity(engine: Engine, job_id: str) -> list[str]:
             *_every_row_once(connection, job_id, state),
             *_all_that_was_asked_for(connection, job_id, json.loads(spec_json)),
             *_nothing_open(progress, state, n_rows),
+            *_marks(connection, job_id),
         ]
 
 
@@ -103,10 +105,24 @@ def _named(what: str, row_ids: set[int]) -> Iterator[str]:
         yield f"{len(row_ids)} rows are {what}: {some}{', ...' if len(row_ids) > 5 else ''}."
 
 
+def _marks(connection: Connection, job_id: str) -> Iterator[str]:
+    """What is enqueued or leased tells since when; what is leased, by whom and until when; and nothing else does."""
+    for table, what in ((shards, "shards"), (batches, "batches")):
+        in_flight, leased = (table.c.state.in_(states) for states in ((_ENQUEUED, _LEASED), (_LEASED,)))
+        odd = or_(
+            in_flight == table.c.enqueued_at.is_(None),
+            leased == table.c.lease_until.is_(None),
+            leased == table.c.lease_owner.is_(None),
+        )
+        count = connection.scalar(select(func.count()).where(table.c.job_id == job_id, odd))
+        if count:
+            yield f"{count} {what} are marked as enqueued or leased where they are not, or the other way round."
+
+
 def _nothing_open(progress: Progress, state: JobState, n_rows: int | None) -> Iterator[str]:
     if state not in (JobState.DONE, JobState.CANCELLED):
         return
-    for open_state in (BatchState.PENDING, BatchState.ENQUEUED, BatchState.LEASED):
+    for open_state in (BatchState.PENDING, _ENQUEUED, _LEASED):
         if progress.batches[open_state]:
             yield f"The job is {state}, but {progress.batches[open_state]} batches are {open_state}."
     if state is JobState.DONE and progress.finished != n_rows:

@@ -1,53 +1,50 @@
-"""Stage 6: who answers which batch. A fence that grows with every claim tells the newest holder from all older ones."""
+"""Stage 6: who answers which batch, from the claim to the answers that close it."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, select, update
 
 from pipeline.rows import BatchTiming, Completion, Status
 from pipeline.store.entries import insert_results
 from pipeline.store.records import BatchState, Claim, JobState
-from pipeline.store.schema import batches, jobs
+from pipeline.store.schema import batches
+from pipeline.store.work import UNDER_WAY, free, is_free, is_held, is_on, ran_out, take
 
 #: How a row may end in a batch.
 ANSWERS = frozenset({Status.OK, Status.TRUNCATED, Status.ERROR})
+#: What is known of a holder that was not seen to die.
+SILENT = "no sign of life until its lease had run out"
 
 
 def claim(connection: Connection, job_id: str, owner: str, lease_s: float, now: float) -> Claim | None:
-    running = select(jobs.c.state).where(jobs.c.id == job_id).scalar_subquery() == JobState.RUNNING
+    """The lowest batch of a job that is cut."""
+    free(connection, batches, and_(batches.c.job_id == job_id, ran_out(batches, now)), SILENT)
     lowest = (
         select(batches.c.batch_no)
-        .where(batches.c.job_id == job_id, _claimable(now), running)
+        .where(_open_of(job_id), is_free(batches), is_on(job_id, JobState.RUNNING))
         .order_by(batches.c.batch_no)
         .limit(1)
         .with_for_update(skip_locked=True)
         .scalar_subquery()
     )
-    row = connection.execute(
-        update(batches)
-        .where(batches.c.job_id == job_id, batches.c.batch_no == lowest)
-        .values(
-            state=BatchState.LEASED,
-            fence=batches.c.fence + 1,
-            attempts=batches.c.attempts + 1,
-            lease_until=now + lease_s,
-            lease_owner=owner,
-            started_at=now,
-        )
-        .returning(batches.c.batch_no, batches.c.shard_no, batches.c.row_ids, batches.c.fence, batches.c.attempts)
-    ).one_or_none()
-    return None if row is None else Claim(job_id=job_id, **row._mapping)
+    return _claim(connection, and_(_open_of(job_id), batches.c.batch_no == lowest), owner, lease_s, now)
 
 
-def renew(connection: Connection, claim: Claim, lease_until: float) -> bool:
-    renewed = connection.execute(update(batches).where(_held(claim)).values(lease_until=lease_until))
-    return renewed.rowcount == 1
+def claim_named(
+    connection: Connection, job_id: str, batch_no: int, owner: str, lease_s: float, now: float
+) -> Claim | None:
+    named = and_(batches.c.job_id == job_id, batches.c.batch_no == batch_no)
+    free(connection, batches, and_(named, ran_out(batches, now)), SILENT)
+    return _claim(connection, and_(named, is_on(job_id, *UNDER_WAY)), owner, lease_s, now)
 
 
-def give_back(connection: Connection, claim: Claim) -> None:
-    connection.execute(update(batches).where(_held(claim)).values(_FREE))
+def begin(connection: Connection, claim: Claim, now: float) -> bool:
+    begun = connection.execute(
+        update(batches).where(is_held(claim), is_on(claim.job_id, *UNDER_WAY)).values(begun_at=now)
+    )
+    return begun.rowcount == 1
 
 
 def finish(
@@ -63,11 +60,13 @@ def finish(
     now = clock()
     closed = connection.execute(
         update(batches)
-        .where(_held(claim))
+        .where(is_held(claim))
         .values(
             state=BatchState.DONE,
+            enqueued_at=None,
             lease_until=None,
             lease_owner=None,
+            begun_at=None,
             n_ok=counts[Status.OK],
             n_truncated=counts[Status.TRUNCATED],
             n_error=counts[Status.ERROR],
@@ -79,37 +78,34 @@ def finish(
     if closed.rowcount != 1:
         return False
     insert_results(connection, claim.job_id, claim.batch_no, claim.attempts, completions, now)
-    connection.execute(update(batches).where(_named(claim)).values(record_s=clock() - now))
+    named = and_(batches.c.job_id == claim.job_id, batches.c.batch_no == claim.batch_no)
+    connection.execute(update(batches).where(named).values(record_s=clock() - now))
     return True
 
 
 def release(connection: Connection, job_id: str, is_dead: Callable[[str], bool], now: float) -> int:
-    leased = (batches.c.job_id == job_id) & _open_in(BatchState.LEASED)
+    silent = free(connection, batches, and_(batches.c.job_id == job_id, ran_out(batches, now)), SILENT)
+    leased = and_(_open_of(job_id), batches.c.state == BatchState.LEASED)
     owners = connection.scalars(select(batches.c.lease_owner).where(leased).distinct()).all()
     dead = [owner for owner in owners if is_dead(owner)]
-    over = or_(batches.c.lease_until < now, batches.c.lease_owner.in_(dead))
-    return connection.execute(update(batches).where(leased, over).values(_FREE)).rowcount
+    gone = free(connection, batches, and_(leased, batches.c.lease_owner.in_(dead)), "gone without a word", wait=True)
+    return silent + gone
 
 
-_FREE = {"state": BatchState.PENDING, "lease_until": None, "lease_owner": None}
+def _open_of(job_id: str) -> ColumnElement[bool]:
+    return and_(batches.c.job_id == job_id, batches.c.finished_at.is_(None))
 
 
-def _open_in(*states: BatchState) -> ColumnElement[bool]:
-    return and_(batches.c.finished_at.is_(None), batches.c.state.in_(states))
+def _claim(connection: Connection, which: ColumnElement[bool], owner: str, lease_s: float, now: float) -> Claim | None:
+    in_queue = case((batches.c.state == BatchState.ENQUEUED, now - batches.c.enqueued_at), else_=0.0)
+    row = take(
+        connection, batches, which, owner, now + lease_s, now, started_at=now, queue_s=batches.c.queue_s + in_queue
+    )
+    return None if row is None else _record(row)
 
 
-def _claimable(now: float) -> ColumnElement[bool]:
-    free = batches.c.state.in_([BatchState.PENDING, BatchState.ENQUEUED])
-    abandoned = and_(batches.c.state == BatchState.LEASED, batches.c.lease_until < now)
-    return and_(batches.c.finished_at.is_(None), or_(free, abandoned))
-
-
-def _named(claim: Claim) -> ColumnElement[bool]:
-    return and_(batches.c.job_id == claim.job_id, batches.c.batch_no == claim.batch_no)
-
-
-def _held(claim: Claim) -> ColumnElement[bool]:
-    return and_(_named(claim), batches.c.fence == claim.fence, batches.c.state == BatchState.LEASED)
+def _record(row: Row[tuple[object, ...]]) -> Claim:
+    return Claim(row.job_id, row.batch_no, row.shard_no, row.row_ids, row.fence, row.attempts)
 
 
 def _require_answers(claim: Claim, completions: Sequence[Completion]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from sqlalchemy import Connection, delete, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from pipeline.errors import RefusedError
@@ -13,6 +13,7 @@ from pipeline.rows import Completion, Status
 from pipeline.store.entries import NEWEST, hold_job, insert_results, set_job, shard_record
 from pipeline.store.records import BatchState, JobRecord, JobState, ShardRecord, ShardState
 from pipeline.store.schema import batches, jobs, results, shards
+from pipeline.store.work import FREE, UNDER_WAY, hold, take_back, write
 
 
 def create(
@@ -23,6 +24,11 @@ def create(
     model_digest: str,
     input_digest: str,
     now: float,
+    *,
+    fleet: bool,
+    priority: int,
+    context: int | None,
+    tokenizer: str | None,
 ) -> JobRecord:
     job = JobRecord(
         id=uuid4().hex,
@@ -36,6 +42,11 @@ def create(
         submitted_at=now,
         finished_at=None,
         error=None,
+        fleet=fleet,
+        priority=priority,
+        context=context,
+        tokenizer=tokenizer,
+        utc_offset_s=_utc_offset_s(now),
     )
     if name == NEWEST:
         raise RefusedError(f'"{NEWEST}" stands for the newest job. Give the job another name.')
@@ -57,19 +68,50 @@ def discard(connection: Connection, job_id: str) -> None:
     job = hold_job(connection, job_id)
     if job.state is not JobState.CUTTING:
         raise RefusedError(f'Job "{job.name}" is cut, so it may have results that must not be lost; cancel it instead.')
-    connection.execute(delete(shards).where(shards.c.job_id == job_id))
+    if connection.scalar(select(exists().where(batches.c.job_id == job_id, batches.c.attempts > 0))):
+        raise RefusedError(f'Job "{job.name}" has batches that are begun, whose results must not be lost.')
+    for table in (results, batches, shards):
+        connection.execute(delete(table).where(table.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
 
 
 def complete(connection: Connection, job_id: str, now: float) -> bool:
-    pending_shard = exists().where(shards.c.job_id == job_id, shards.c.state == ShardState.PENDING)
-    open_batch = exists().where(batches.c.job_id == job_id, batches.c.finished_at.is_(None))
-    completed = connection.execute(
-        update(jobs)
-        .where(jobs.c.id == job_id, jobs.c.state == JobState.RUNNING, ~pending_shard, ~open_batch)
-        .values(state=JobState.DONE, finished_at=now, error=None)
-    )
-    return completed.rowcount == 1
+    # Held before it is looked at: what else adds batches or shards to a job holds it too.
+    if hold_job(connection, job_id).state is not JobState.RUNNING or connection.scalar(select(_has_open(job_id))):
+        return False
+    set_job(connection, job_id, state=JobState.DONE, finished_at=now, paused_at=None, error=None)
+    return True
+
+
+def completable(connection: Connection) -> list[str]:
+    """The fleet's jobs that are done, as far as one look tells."""
+    running = and_(jobs.c.fleet, jobs.c.state == JobState.RUNNING)
+    return list(connection.scalars(select(jobs.c.id).where(running, ~_has_open(jobs.c.id)).order_by(jobs.c.id)))
+
+
+def pause(connection: Connection, job_id: str, reason: str | None, now: float) -> None:
+    job = hold_job(connection, job_id)
+    if job.state not in UNDER_WAY:
+        raise RefusedError(f'Job "{job.name}" is {job.state}; there is nothing to pause.')
+    if job.paused_at is None:
+        set_job(connection, job_id, paused_at=now, error=reason)
+        _take_back(connection, job_id)
+
+
+def unpause(connection: Connection, job_id: str) -> None:
+    if hold_job(connection, job_id).paused_at is None:
+        return
+    set_job(connection, job_id, paused_at=None, error=None)
+    # Whoever lets it go on has seen to what the workers died of.
+    connection.execute(update(shards).where(shards.c.job_id == job_id, shards.c.crashes > 0).values(crashes=0))
+
+
+def take_over(connection: Connection, job_id: str, fleet: bool) -> None:
+    if hold_job(connection, job_id).fleet is fleet:
+        return
+    set_job(connection, job_id, fleet=fleet)
+    _take_back(connection, job_id)
+    _stop_encoding(connection, job_id)
 
 
 def cancel(connection: Connection, job_id: str, now: float) -> list[ShardRecord]:
@@ -77,17 +119,12 @@ def cancel(connection: Connection, job_id: str, now: float) -> list[ShardRecord]
     job = hold_job(connection, job_id)
     if job.state is JobState.DONE:
         raise RefusedError(f'Job "{job.name}" is done; there is nothing to cancel.')
-    set_job(connection, job_id, state=JobState.CANCELLED, finished_at=now)
+    set_job(connection, job_id, state=JobState.CANCELLED, finished_at=now, paused_at=None)
+    _stop_encoding(connection, job_id)
+    hold(connection, batches, and_(batches.c.job_id == job_id, batches.c.enqueued_at.is_not(None)), wait=True)
+    closed = FREE[batches] | {"state": BatchState.CANCELLED, "fence": batches.c.fence + 1, "finished_at": now}
     connection.execute(
-        update(batches)
-        .where(batches.c.job_id == job_id, batches.c.finished_at.is_(None))
-        .values(
-            state=BatchState.CANCELLED,
-            fence=batches.c.fence + 1,
-            lease_until=None,
-            lease_owner=None,
-            finished_at=now,
-        )
+        update(batches).where(batches.c.job_id == job_id, batches.c.finished_at.is_(None)).values(closed)
     )
     found = connection.execute(select(shards).where(shards.c.job_id == job_id).order_by(shards.c.shard_no))
     return [shard_record(row) for row in found]
@@ -121,16 +158,46 @@ def revive(connection: Connection, job_id: str) -> None:
         .where(batches.c.job_id == job_id, batches.c.state == BatchState.CANCELLED)
         .values(state=BatchState.PENDING, finished_at=None)
     )
+    connection.execute(update(shards).where(shards.c.job_id == job_id).values(crashes=0))
     state = JobState.CUTTING if job.n_rows is None else JobState.RUNNING
     set_job(connection, job_id, state=state, finished_at=None, error=None)
 
 
-def restate(connection: Connection, job_id: str, spec_json: str) -> None:
-    set_job(connection, job_id, spec_json=spec_json)
+def set_tokenizer(connection: Connection, job_id: str, location: str, context: int) -> None:
+    set_job(connection, job_id, tokenizer=location, context=context)
+
+
+def restate(connection: Connection, job_id: str, spec_json: str, priority: int) -> None:
+    set_job(connection, job_id, spec_json=spec_json, priority=priority)
 
 
 def note(connection: Connection, job_id: str, text: str | None) -> None:
     set_job(connection, job_id, error=text)
+
+
+def _has_open(job_id: ColumnElement[str] | str) -> ColumnElement[bool]:
+    open_shard = exists().where(shards.c.job_id == job_id, shards.c.state != ShardState.ENCODED)
+    open_batch = exists().where(batches.c.job_id == job_id, batches.c.finished_at.is_(None))
+    return or_(open_shard, open_batch)
+
+
+def _take_back(connection: Connection, job_id: str) -> None:
+    """Messages that are on their way still find their work, if it is wanted when they arrive."""
+    for table in (shards, batches):
+        take_back(connection, table, table.c.job_id == job_id, wait=True)
+
+
+def _stop_encoding(connection: Connection, job_id: str) -> None:
+    """Whoever encodes a shard of the job holds it no more."""
+    taken = and_(shards.c.job_id == job_id, shards.c.enqueued_at.is_not(None))
+    keys = hold(connection, shards, taken, wait=True)
+    write(connection, shards, keys, **FREE[shards], fence=shards.c.fence + 1)
+
+
+def _utc_offset_s(now: float) -> int:
+    """Of this machine, where the job is submitted."""
+    offset = datetime.fromtimestamp(now, UTC).astimezone().utcoffset()
+    return 0 if offset is None else round(offset.total_seconds())
 
 
 def _free_name(connection: Connection, now: float) -> str:

@@ -1,7 +1,8 @@
 """Stage 7: what a person asks about jobs. Nothing here writes, and nothing counts results one by one."""
 
+import json
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 from sqlalchemy import Connection, Engine, Select, func, select
 
@@ -12,11 +13,24 @@ from pipeline.store.records import BatchState, JobRecord, JobState, Progress, Sh
 from pipeline.store.schema import batches, jobs, results, shards
 from pipeline.store.transactions import database_name, reading
 
-STAGES = ("encode", "prefix", "prefill", "decode", "detokenize", "record")
+STAGES = ("encode", "queue", "load", "prefix", "prefill", "decode", "detokenize", "record")
 TOKENS = ("computed_tokens", "reused_tokens", "output_tokens")
+
+#: Batches that tell how quickly a model answers.
+_LATEST = 50
 
 _BATCH_SUMS = ("n_ok", "n_truncated", "n_error", *TOKENS, *(f"{stage}_s" for stage in STAGES))
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What one device did in so many seconds."""
+
+    rows: int
+    tokens: int  #: of prompts, reused ones too, and of answers
+    own_tokens: int  #: of prompts, without what all rows of the job share
+    seconds: float
 
 
 def find_job(engine: Engine, ref: str) -> JobRecord:
@@ -115,6 +129,51 @@ def active_owners(engine: Engine, job_id: str) -> list[str]:
                 .order_by(batches.c.lease_owner)
             )
         )
+
+
+def recent_rate(engine: Engine, job: JobRecord) -> Rate | None:
+    """Of the latest batches answered of the job, or else of the newest other job that asked the same of the same model;
+    None where there is none."""
+    with reading(engine) as connection:
+        for job_id in _alike(connection, job):
+            row = connection.execute(_latest_sums(job_id)).one()
+            if row.seconds:
+                return Rate(int(row.rows), int(row.tokens), int(row.own_tokens), float(row.seconds))
+    return None
+
+
+def _alike(connection: Connection, job: JobRecord) -> Iterator[str]:
+    yield job.id
+    others = connection.execute(
+        select(jobs.c.id, jobs.c.spec_json)
+        .where(jobs.c.model_digest == job.model_digest, jobs.c.id != job.id)
+        .order_by(jobs.c.submitted_at.desc())
+        .limit(_LATEST)
+    )
+    asked = _work_asked(job.spec_json)
+    yield from (other.id for other in others if _work_asked(other.spec_json) == asked)
+
+
+def _work_asked(spec_json: str) -> tuple[object, ...]:
+    """What decides how long a row takes, besides its length."""
+    spec = json.loads(spec_json)
+    return tuple(spec.get(name) for name in ("prompt", "system", "choices", "max_tokens", "n", "logprobs", "dtype"))
+
+
+def _latest_sums(job_id: str) -> Select[tuple[object, ...]]:
+    latest = (
+        select(batches)
+        .where(batches.c.job_id == job_id, batches.c.state == BatchState.DONE)
+        .order_by(batches.c.finished_at.desc())
+        .limit(_LATEST)
+        .subquery()
+    )
+    return select(
+        func.sum(latest.c.n_rows).label("rows"),
+        func.sum(latest.c.computed_tokens + latest.c.reused_tokens + latest.c.output_tokens).label("tokens"),
+        func.sum(latest.c.n_tokens).label("own_tokens"),
+        func.sum(latest.c.prefix_s + latest.c.prefill_s + latest.c.decode_s).label("seconds"),
+    )
 
 
 def _lookups(ref: str) -> Iterator[Select[tuple[object, ...]]]:

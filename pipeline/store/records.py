@@ -1,8 +1,8 @@
 """What the ledger says about a job: the states of its parts, and frozen records of them. Imports no database."""
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
-from pathlib import Path
 
 
 class JobState(StrEnum):
@@ -15,18 +15,48 @@ class JobState(StrEnum):
 
 
 class ShardState(StrEnum):
+    """Enqueued and leased in a fleet only; whoever records a shard's batches first makes it encoded."""
+
     PENDING = "pending"
+    ENQUEUED = "enqueued"
+    LEASED = "leased"
     ENCODED = "encoded"
 
 
 class BatchState(StrEnum):
-    """Only a leased batch can become done, and only for the holder of its newest fence."""
+    """Only a leased batch can become done, and only for the holder of its newest fence.
+
+    One that killed its workers is split into halves, which are batches of their own, or dead where it is one row.
+    """
 
     PENDING = "pending"
     ENQUEUED = "enqueued"
     LEASED = "leased"
     DONE = "done"
     CANCELLED = "cancelled"
+    SPLIT = "split"
+    DEAD = "dead"
+
+
+class Role(StrEnum):
+    """What a process of a fleet does. A producer is a `submit` or `resume` that cuts an input."""
+
+    PRODUCER = "producer"
+    DISPATCHER = "dispatcher"
+    TOKENIZER = "tokenizer"
+    GPU = "gpu"
+
+
+class WorkerState(StrEnum):
+    """What a process of a fleet last said of itself. A failed one has given up, and its note says why."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    LOADING = "loading"
+    BUSY = "busy"
+    BLOCKED = "blocked"
+    STOPPING = "stopping"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +74,20 @@ class JobRecord:
     submitted_at: float
     finished_at: float | None
     error: str | None  #: why the last run stopped
+    fleet: bool = False  #: answered by the workers of a fleet, rather than by one process here
+    priority: int = 0  #: in a fleet, jobs of a higher one go first
+    paused_at: float | None = (
+        None  #: while this is set nothing of it is begun; `error` says why, where it was no person
+    )
+    context: int | None = None  #: tokens that the model holds, prompt and answer together
+    tokenizer: str | None = None  #: where a fleet's workers find the model's tokenizer
+    utc_offset_s: int | None = None  #: of the clock on the wall where it was submitted
+
+    @property
+    def submitted(self) -> datetime:
+        """The moment of submission, as that clock showed it."""
+        moment = datetime.fromtimestamp(self.submitted_at, UTC)
+        return moment.astimezone(None if self.utc_offset_s is None else timezone(timedelta(seconds=self.utc_offset_s)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +96,11 @@ class ShardRecord:
 
     job_id: str
     shard_no: int
-    path: Path
+    path: str  #: a local path, or the URL of a file system that all machines see
     row_from: int
     row_to: int
     state: ShardState
+    tokens: str | None = None  #: where the prompts of its batches are, once it is encoded in a fleet
 
     @property
     def rows(self) -> range:
@@ -72,6 +117,50 @@ class Claim:
     row_ids: tuple[int, ...]
     fence: int
     attempts: int  #: 1 for the first try
+
+
+@dataclass(frozen=True, slots=True)
+class ShardClaim:
+    """The right to encode a shard, for as long as nobody holds a newer `fence`."""
+
+    job_id: str
+    shard_no: int
+    fence: int
+    attempts: int  #: 1 for the first try
+
+
+@dataclass(frozen=True, slots=True)
+class Bell:
+    """A batch that the broker is to be told of."""
+
+    job_id: str
+    batch_no: int
+    shard_no: int
+    part: int | None  #: its place among the prompts that lie at `tokens`; None: they are to be encoded again
+    tokens: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRecord:
+    """A process of a fleet, by its latest sign of life."""
+
+    id: str  #: new at each start
+    role: Role
+    host: str
+    pid: int
+    state: WorkerState
+    started_at: float
+    seen_at: float
+    device: str | None = None
+    model: str | None = None
+    job_id: str | None = None  #: what it works on now
+    batch_no: int | None = None  #: of a tokenizer, the shard
+    note: str | None = None  #: a sentence for a person: what blocks it, why it failed
+    batches: int = 0  #: since it started, as are the next three
+    rows: int = 0
+    tokens: int = 0  #: prompt tokens, reused ones too, and those of the answers
+    busy_s: float = 0.0
+    facts: str | None = None  #: JSON, of a dispatcher: what it last saw of the broker
 
 
 @dataclass(frozen=True, slots=True)

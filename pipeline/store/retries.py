@@ -1,5 +1,6 @@
 """Stage 6: error rows go back into batches, and leave the sums that counted them."""
 
+import json
 from bisect import bisect_right
 from itertools import groupby
 
@@ -7,7 +8,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from pipeline.errors import RefusedError
 from pipeline.rows import Status
-from pipeline.store.entries import hold_job, insert_batches, set_job
+from pipeline.store.entries import NewBatch, hold_job, insert_batches, set_job
 from pipeline.store.records import JobState
 from pipeline.store.schema import batches, results, shards
 
@@ -23,7 +24,9 @@ def retry_errors(connection: Connection, job_id: str, batch_rows: int, now: floa
     # Every error of the job goes, so that every sum of errors is 0 again; batches that are done never open again.
     for table in (batches, shards):
         connection.execute(update(table).where(table.c.job_id == job_id, table.c.n_error > 0).values(n_error=0))
-    insert_batches(connection, job_id, _pack(failed, batch_rows), now)
+    # A batch holds so many answers; each row has as many as it has samples.
+    samples: int = json.loads(job.spec_json).get("n", 1)
+    insert_batches(connection, job_id, _pack(failed, max(1, batch_rows // samples)), now)
     if job.state is JobState.DONE:
         set_job(connection, job_id, state=JobState.RUNNING, finished_at=None)
     return len(failed)
@@ -43,12 +46,10 @@ def _failed_rows(connection: Connection, job_id: str) -> list[tuple[int, int]]:
     return [(homes[bisect_right(starts, row_id) - 1].shard_no, row_id) for row_id in row_ids]
 
 
-def _pack(failed: list[tuple[int, int]], batch_rows: int) -> list[tuple[int, tuple[int, ...], int]]:
-    """Batches of one shard each; their tokens count as 0, as nobody knows the rows' lengths before they are encoded."""
+def _pack(failed: list[tuple[int, int]], most: int) -> list[NewBatch]:
+    """Batches of one shard each, of so many rows at most."""
     packed = []
     for shard_no, rows in groupby(failed, key=lambda row: row[0]):
         row_ids = [row_id for _, row_id in rows]
-        packed += [
-            (shard_no, tuple(row_ids[first : first + batch_rows]), 0) for first in range(0, len(row_ids), batch_rows)
-        ]
+        packed += [NewBatch(shard_no, tuple(row_ids[first : first + most])) for first in range(0, len(row_ids), most)]
     return packed

@@ -1,126 +1,93 @@
 """Stage 6: the tables, described in this one place. `batches` is the queue of record; `results` holds the answers.
 
 A row's way through them: its shard is pending, then encoded, which puts the row into a batch; the batch is pending,
-leased under a fence, then done, and in the transaction that closes it the row gets its one result.
+leased under a fence, then done, and in the transaction that closes it the row gets its one result. In a fleet both are
+also enqueued in between: the broker was told of them. What is enqueued or leased has an `enqueued_at`, what is leased a
+`lease_until`, and nothing else has either.
 """
-
-import struct
-from collections.abc import Sequence
-from enum import StrEnum
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
-    Dialect,
+    ColumnElement,
     Double,
-    Enum,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     Table,
-    Text,
-    TypeDecorator,
+    and_,
+    false,
+    literal_column,
+    text,
 )
 
-from pipeline.rows import Sample, Status, TokenLogprob
-from pipeline.store import nested
-from pipeline.store.records import BatchState, JobState, ShardState
+from pipeline.rows import Status
+from pipeline.store.column_types import AnyText, Logprobs, RowIds, Samples, word
+from pipeline.store.records import BatchState, JobState, Role, ShardState, WorkerState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 
 metadata = MetaData()
-
-
-class RowIds(TypeDecorator[tuple[int, ...]]):
-    """Row ids as little-endian uint64, end to end."""
-
-    impl = LargeBinary
-    cache_ok = True
-
-    def process_bind_param(self, value: Sequence[int] | None, dialect: Dialect) -> bytes | None:
-        return None if value is None else struct.pack(f"<{len(value)}Q", *value)
-
-    def process_result_value(self, value: bytes | None, dialect: Dialect) -> tuple[int, ...] | None:
-        return None if value is None else struct.unpack(f"<{len(value) // 8}Q", value)
-
-
-class Samples(TypeDecorator[tuple[Sample, ...]]):
-    """As JSON text; NULL where there are none."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: tuple[Sample, ...] | None, dialect: Dialect) -> str | None:
-        return nested.to_json(value or ())
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[Sample, ...]:
-        return nested.samples(value)
-
-
-class Logprobs(TypeDecorator[tuple[TokenLogprob, ...]]):
-    """As JSON text; NULL where there are none."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: tuple[TokenLogprob, ...] | None, dialect: Dialect) -> str | None:
-        return nested.to_json(value or ())
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[TokenLogprob, ...]:
-        return nested.logprobs(value)
-
-
-def _word(words: type[StrEnum]) -> Enum:
-    """The enum's values as plain text, so that a new state needs no migration."""
-    return Enum(words, native_enum=False, length=16, values_callable=lambda kind: [word.value for word in kind])
-
 
 jobs = Table(
     "jobs",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("spec_json", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("model_digest", Text, nullable=False),
-    Column("input_digest", Text, nullable=False),
-    Column("state", _word(JobState), nullable=False),
+    Column("id", AnyText, primary_key=True),
+    Column("name", AnyText, nullable=False, unique=True),
+    Column("spec_json", AnyText, nullable=False),
+    Column("fingerprint", AnyText, nullable=False),
+    Column("model_digest", AnyText, nullable=False),
+    Column("input_digest", AnyText, nullable=False),
+    Column("state", word(JobState), nullable=False),
     Column("n_rows", BigInteger),
     Column("submitted_at", Double, nullable=False),
     Column("finished_at", Double),
-    Column("error", Text),
+    Column("error", AnyText),
+    Column("fleet", Boolean, nullable=False, server_default=false()),
+    Column("priority", Integer, nullable=False, server_default=text("0")),
+    Column("paused_at", Double),
+    Column("context", Integer),
+    Column("tokenizer", AnyText),
+    Column("utc_offset_s", Integer),
 )
 
 shards = Table(
     "shards",
     metadata,
-    Column("job_id", Text, ForeignKey("jobs.id"), primary_key=True),
+    Column("job_id", AnyText, ForeignKey("jobs.id"), primary_key=True),
     Column("shard_no", Integer, primary_key=True),
-    Column("path", Text, nullable=False),
+    Column("path", AnyText, nullable=False),
     Column("row_from", BigInteger, nullable=False),
     Column("row_to", BigInteger, nullable=False),
-    Column("state", _word(ShardState), nullable=False),
+    Column("state", word(ShardState), nullable=False),
     Column("encode_s", Double, nullable=False),
     Column("n_error", Integer, nullable=False),
+    Column("fence", Integer, nullable=False, server_default=text("0")),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("crashes", Integer, nullable=False, server_default=text("0")),
+    Column("tokens", AnyText),
+    Column("enqueued_at", Double),
+    Column("lease_until", Double),
+    Column("lease_owner", AnyText),
 )
 
 batches = Table(
     "batches",
     metadata,
-    Column("job_id", Text, ForeignKey("jobs.id"), primary_key=True),
+    Column("job_id", AnyText, ForeignKey("jobs.id"), primary_key=True),
     Column("batch_no", Integer, primary_key=True),
     Column("shard_no", Integer, nullable=False),
     Column("n_rows", Integer, nullable=False),
     Column("n_tokens", BigInteger, nullable=False),
-    Column("state", _word(BatchState), nullable=False),
+    Column("state", word(BatchState), nullable=False),
     Column("fence", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("lease_until", Double),
-    Column("lease_owner", Text),
+    Column("lease_owner", AnyText),
     Column("n_ok", Integer, nullable=False),
     Column("n_truncated", Integer, nullable=False),
     Column("n_error", Integer, nullable=False),
@@ -136,35 +103,48 @@ batches = Table(
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
     Column("finished_at", Double),
-    Column("device", Text),
+    Column("device", AnyText),
     Column("row_ids", RowIds, nullable=False),
+    Column("crashes", Integer, nullable=False, server_default=text("0")),
+    Column("queue_s", Double, nullable=False, server_default=text("0")),
+    Column("load_s", Double, nullable=False, server_default=text("0")),
+    Column("part", Integer),
+    Column("enqueued_at", Double),
+    Column("begun_at", Double),
+    Column("error", AnyText),
     ForeignKeyConstraint(["job_id", "shard_no"], ["shards.job_id", "shards.shard_no"]),
 )
 
-# Open batches are the ones without a finished_at; a test of null, unlike one of a bound state, lets both databases
-# use the index, so that a claim does not walk over a job's finished batches.
-Index(
-    "batches_open",
-    batches.c.job_id,
-    batches.c.batch_no,
-    sqlite_where=batches.c.finished_at.is_(None),
-    postgresql_where=batches.c.finished_at.is_(None),
-)
+#: Batches that workers died of and that are open. The 0 is no bound value, so that the databases know their index.
+CRASHED = and_(batches.c.finished_at.is_(None), batches.c.crashes > literal_column("0"))
+
+
+def _index_of(name: str, which: ColumnElement[bool]) -> None:
+    """Some batches, in the order of their keys: a job's, or everybody's, are found without a walk over all others."""
+    Index(name, batches.c.job_id, batches.c.batch_no, sqlite_where=which, postgresql_where=which)
+
+
+# Tests of null, unlike those of a bound state, let both databases use an index. What is under way is little, whatever
+# the size of the jobs.
+_index_of("batches_open", batches.c.finished_at.is_(None))
+_index_of("batches_enqueued", batches.c.enqueued_at.is_not(None))
+_index_of("batches_leased", batches.c.lease_until.is_not(None))
+_index_of("batches_crashed", CRASHED)
 
 results = Table(
     "results",
     metadata,
-    Column("job_id", Text, ForeignKey("jobs.id"), primary_key=True),
+    Column("job_id", AnyText, ForeignKey("jobs.id"), primary_key=True),
     Column("row_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("key", Text, nullable=False),
-    Column("status", _word(Status), nullable=False),
-    Column("output", Text),
-    Column("label", Text),
+    Column("key", AnyText, nullable=False),
+    Column("status", word(Status), nullable=False),
+    Column("output", AnyText),
+    Column("label", AnyText),
     Column("score", Double),
-    Column("parsed", Text),
-    Column("finish_reason", Text),
-    Column("error_type", Text),
-    Column("error", Text),
+    Column("parsed", AnyText),
+    Column("finish_reason", AnyText),
+    Column("error_type", AnyText),
+    Column("error", AnyText),
     Column("prompt_tokens", Integer, nullable=False),
     Column("reused_tokens", Integer, nullable=False),
     Column("output_tokens", Integer, nullable=False),
@@ -173,4 +153,26 @@ results = Table(
     Column("created_at", Double, nullable=False),
     Column("samples", Samples),
     Column("logprobs", Logprobs),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", AnyText, primary_key=True),
+    Column("role", word(Role), nullable=False),
+    Column("host", AnyText, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("state", word(WorkerState), nullable=False),
+    Column("device", AnyText),
+    Column("model", AnyText),
+    Column("job_id", AnyText),
+    Column("batch_no", Integer),
+    Column("note", AnyText),
+    Column("started_at", Double, nullable=False),
+    Column("seen_at", Double, nullable=False),
+    Column("batches", Integer, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("busy_s", Double, nullable=False),
+    Column("facts", AnyText),
 )

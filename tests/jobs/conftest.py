@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -21,9 +22,12 @@ from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
 from pipeline.store.ledger import Ledger
-from pipeline.store.records import Claim, JobRecord
+from pipeline.store.records import Claim, JobRecord, Role, WorkerState
+from pipeline.store.registry import Registry
 
 COMMAND = (sys.executable, "-c", "from jobs.cli import main; main()")
+#: Nothing listens there; a submission must not care.
+BROKER = {"PIPELINE_BROKER_URL": "redis://:secret@127.0.0.1:1/0", "PIPELINE_SHARD_ROWS": "2"}
 REVIEWS = ("Lovely", "A long story\nin two lines", "Broke, 'soon'", "日本語のレビューです", "Fine", "Too long")
 
 
@@ -50,17 +54,22 @@ class Desk:
     def ledger(self) -> Ledger:
         return Ledger(self.database, self.clock)
 
-    def shards(self, name: str) -> Path:
-        return self.home / "jobs" / name / "shards"
+    @property
+    def real(self) -> Ledger:
+        """By the true time, as that of the command."""
+        return Ledger(self.database)
 
-    def cutting(self, name: str, **fields: object) -> JobRecord:
+    def shards(self, name: str) -> str:
+        return str(self.home / "jobs" / name / "shards")
+
+    def cutting(self, name: str, *, fleet: bool = False, **fields: object) -> JobRecord:
         """A job whose first shard is there."""
         self.clock.now += 60
         source = self._input()
         spec = JobSpec.model_validate(
             {"inputs": [str(source)], "model": "m", "prompt": "{review} is {stars}", "key": "id", **fields}
         )
-        job = self.ledger.create_job(name, spec.model_dump_json(), "print", "model", "input")
+        job = self.ledger.create_job(name, spec.model_dump_json(), "print", "model", "input", fleet=fleet)
         shards = cut(resolve([str(source)]), self.shards(job.id), shard_rows=4, key=spec.key, limit=None)
         first = next(shards)
         self.ledger.add_shard(job.id, first.shard_no, first.path, first.row_from, first.row_to)
@@ -86,6 +95,15 @@ class Desk:
         assert self.ledger.complete(job.id)
         return job
 
+    def enter(
+        self, role: Role, state: WorkerState = WorkerState.IDLE, *, host: str = "far", pid: int = 1, **news: Any
+    ) -> str:
+        """A process of a fleet that gave a sign of life just now; its id."""
+        registry = Registry(self.database)
+        worker_id = registry.enter(role, host, pid, news.pop("device", None))
+        registry.beat(worker_id, state=state, **news)
+        return worker_id
+
     def claim(self, job: JobRecord, owner: str) -> Claim:
         claim = self.ledger.claim(job.id, owner, 60.0)
         assert claim is not None
@@ -94,7 +112,7 @@ class Desk:
     def _answer(self, job: JobRecord, spec: JobSpec) -> None:
         claim = self.claim(job, "anyone")
         self.clock.now += 2
-        timing = BatchTiming(0.1, 0.2, 0.3, 0.4, 0.5, computed_tokens=1000, reused_tokens=3000, output_tokens=20)
+        timing = BatchTiming(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, computed_tokens=1000, reused_tokens=3000, output_tokens=20)
         assert self.ledger.finish(claim, [_outcome(row_id, spec) for row_id in claim.row_ids], timing, "cpu")
 
     def _input(self) -> Path:
@@ -183,3 +201,39 @@ def terminal(environment: dict[str, str]) -> Callable[..., str]:
         return shown.decode().replace("\r\n", "\n")
 
     return show
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """Five of them."""
+    path = tmp_path / "rows.csv"
+    path.write_text("id,text\n" + "".join(f"r{row},Hello {row}\n" for row in range(5)))
+    return path
+
+
+@pytest.fixture
+def submit(run: Callable[..., Result], rows: Path, tiny_model: Path) -> Callable[..., Result]:
+    """`pipeline submit` in this process; of a flag given twice the last one counts."""
+
+    def submit_one(*arguments: str, **variables: str) -> Result:
+        usual = ("--name", "night", "--model", str(tiny_model), "--prompt", "Say: {text}", "--max-tokens", "2")
+        return run("submit", str(rows), *usual, *arguments, **variables)
+
+    return submit_one
+
+
+@pytest.fixture
+def at_shard(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[str], None]], None]:
+    """Calls back when a shard has been recorded, with the job's id."""
+
+    def install(shard_no: int, callback: Callable[[str], None]) -> None:
+        add = Ledger.add_shard
+
+        def and_then(ledger: Ledger, job_id: str, number: int, *rest: Any) -> None:
+            add(ledger, job_id, number, *rest)
+            if number == shard_no:
+                callback(job_id)
+
+        monkeypatch.setattr(Ledger, "add_shard", and_then)
+
+    return install

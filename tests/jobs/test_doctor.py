@@ -5,8 +5,11 @@ import sqlite3
 import pytest
 
 from jobs import checks
+from pipeline.store.records import Role
+from pipeline.store.registry import Registry
+from tests.redis_server import any_broker
 
-NAMES = ["python", "packages", "home", "database", "disk", "memory", "model", "device", "sharing"]
+NAMES = ["python", "packages", "home", "database", "disk", "memory", "model", "device", "sharing", "fleet"]
 
 
 def test_a_healthy_machine(run, home):
@@ -63,7 +66,7 @@ def test_a_database_of_a_newer_program(run, home):
 
 def test_the_password_of_a_url_is_never_shown(run):
     result = run("doctor", PIPELINE_DATABASE_URL="nonsense+driver://me:secret@host/jobs")
-    assert faults(result)["database"].startswith("PIPELINE_DATABASE_URL asks for nonsense+driver, ")
+    assert faults(result)["database"].startswith("PIPELINE_DATABASE_URL asks for nonsense+driver. ")
     assert "secret" not in result.output
 
 
@@ -91,3 +94,30 @@ def test_too_little_disk_and_memory(run, monkeypatch):
     told = faults(run("doctor"))
     assert told["disk"].endswith("1073741824.0 GiB should be. Free some space.")
     assert told["memory"].endswith("even the small model needs 1073741824.0 GiB. Use a larger one.")
+
+
+@pytest.fixture
+def broker(tmp_path):
+    with any_broker(tmp_path) as url:
+        yield url
+
+
+def test_a_broker_and_its_fleet(desk, run, broker):
+    told = {line[6:16].strip(): line[16:] for line in run("doctor", PIPELINE_BROKER_URL=broker).stdout.splitlines()}
+    assert re.fullmatch(r"reached, \d+ MiB of 256 MiB used", told["broker"])
+    assert told["fleet"] == "0 dispatcher, 0 tokenizer, 0 gpu"
+    desk.enter(Role.GPU)
+    desk.enter(Role.TOKENIZER, facts='{"concurrency": 4}')
+    lines = run("doctor", PIPELINE_BROKER_URL=broker).stdout
+    assert "0 dispatcher, 4 tokenizer, 1 gpu" in lines
+
+
+def test_a_broker_that_is_away(run):
+    told = faults(run("doctor", PIPELINE_BROKER_URL="redis://:secret@127.0.0.1:1"))
+    assert told["broker"].startswith("The broker at redis://127.0.0.1:1")
+    assert "secret" not in told["broker"]
+
+
+def test_a_worker_that_has_given_up(desk, run):
+    Registry(desk.database).fail(desk.enter(Role.GPU), "The device is gone.")
+    assert faults(run("doctor"))["fleet"] == "The gpu worker on far has given up: The device is gone."

@@ -109,6 +109,8 @@ def test_json(desk, run):
     told = json.loads(run("status", "--json").stdout)
     assert {name: pytest.approx(seconds) for name, seconds in told.pop("seconds").items()} == {
         "encode": 0.8,
+        "queue": 0.0,
+        "load": 0.0,
         "prefix": 0.6,
         "prefill": 0.9,
         "decode": 1.2,

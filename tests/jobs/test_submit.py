@@ -37,9 +37,9 @@ def test_what_is_wrong_is_told_before_anything_is_done(
 
 
 def test_an_unknown_flag_is_told_the_nearest(run, rows):
-    result = run("submit", rows, "--promt", "x")
+    result = run("submit", rows, "--temprature", "x")
     assert result.exit_code == 2
-    assert "No such option '--promt'. Did you mean '--prompt'?" in result.stderr
+    assert "No such option '--temprature'. Did you mean '--temperature'?" in result.stderr
 
 
 def test_the_help_names_every_field_of_a_job(run):

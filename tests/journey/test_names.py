@@ -119,7 +119,7 @@ def test_a_cancelled_job_is_gone_on_with_under_its_name(home, submit, rows, full
 def test_while_another_process_reads_the_input_the_name_is_taken(home, submit, rows, told, full_disk):
     with full_disk(behind=0):
         assert submit(rows).exit_code == 75
-    (directory,) = home.path.glob("jobs/*/shards")
+    (directory,) = home.path.glob("jobs/*")
     with FileLock(directory / "cutting.lock"):
         assert told(submit(rows), 4) == "The input of night is being read by another process; let it finish."
     assert submit(rows).exit_code == 0

@@ -1,5 +1,6 @@
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -84,15 +85,15 @@ def test_a_job_is_cut_into_shards_that_the_ledger_knows(start):
     assert (job.state, job.n_rows) == ("running", 10)
     shards = list_shards(trip.database, job.id)
     assert [(shard.row_from, shard.row_to) for shard in shards] == [(0, 4), (4, 8), (8, 10)]
-    assert all(shard.path.is_file() for shard in shards)
+    assert all(Path(shard.path).is_file() for shard in shards)
 
 
 def test_a_cut_goes_on_behind_what_the_ledger_has(start):
     trip = start()
     directory = trip.home.shard_directory(trip.job.id)
-    trip.ledger.add_shard(trip.job.id, 0, directory / "00000.parquet", 0, 4)
+    trip.ledger.add_shard(trip.job.id, 0, f"{directory}/00000.parquet", 0, 4)
     assert trip.cut(cut_rows=4).n_rows == 10
-    assert sorted(path.name for path in directory.iterdir()) == ["00001.parquet", "00002.parquet"]
+    assert sorted(path.name for path in Path(directory).iterdir()) == ["00001.parquet", "00002.parquet"]
 
 
 def test_rows_become_batches_and_batches_answers(start):
@@ -149,6 +150,25 @@ def test_what_comes_too_late_is_not_recorded(start):
     assert journey.answer(claim) is False
     assert [key for key, *_ in trip.answers()] == ["r2"]
     assert journey.answer(trip.claim()) is True
+
+
+def test_a_batch_that_may_not_be_begun_is_not_answered(start, monkeypatch):
+    trip = start()
+    trip.cut()
+    journey = trip.journey()
+    journey.encode_next()
+    claim = trip.claim()
+    monkeypatch.setattr(trip.ledger, "begin", lambda _: False)
+    monkeypatch.setattr(trip.ledger, "finish", None)
+    assert journey.answer(claim) is False
+
+
+def test_the_context_that_the_job_was_made_with_counts(start):
+    trip = start()
+    trip.job = replace(trip.job, context=8)
+    trip.cut()
+    trip.journey().encode_next()
+    assert [(key, kind) for key, *_, kind in trip.answers()] == [("r2", "null"), ("r3", "too_long")]
 
 
 def test_a_cancelled_job_is_not_encoded(start):

@@ -25,8 +25,28 @@ def test_each_variable_is_read():
             "PIPELINE_PREFIX_HOST_BYTES": "60",
             "PIPELINE_PREFIX_DISK_BYTES": "70",
             "PIPELINE_PREFIX_TTL_S": "80",
+            "PIPELINE_BROKER_URL": "redis://broker",
+            "PIPELINE_SHARDS": "s3://bucket/shards",
+            "PIPELINE_LOST_AFTER_S": "90",
+            "PIPELINE_BATCH_SECONDS": "5",
         }
-    ) == Settings(Path("/data/home"), "sqlite:////data/x.db", "cuda:1", 10, 20, 30, 40.0, 50, 60, 70, 80.0)
+    ) == Settings(
+        home=Path("/data/home"),
+        database_url="sqlite:////data/x.db",
+        device="cuda:1",
+        shard_rows=10,
+        batch_rows=20,
+        batch_tokens=30,
+        lease_s=40.0,
+        prefix_bytes=50,
+        prefix_host_bytes=60,
+        prefix_disk_bytes=70,
+        prefix_ttl_s=80.0,
+        broker_url="redis://broker",
+        shards="s3://bucket/shards",
+        lost_after_s=90.0,
+        batch_seconds=5.0,
+    )
 
 
 def test_the_database_lies_in_the_home_unless_it_is_named():
@@ -36,7 +56,33 @@ def test_the_database_lies_in_the_home_unless_it_is_named():
 def test_shards_lie_in_the_home_wherever_one_is_later(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = Settings.from_environment({"PIPELINE_HOME": "home"})
-    assert settings.shard_directory("j1") == tmp_path / "home" / "jobs" / "j1" / "shards"
+    assert settings.shard_directory("j1") == f"{tmp_path}/home/jobs/j1/shards"
+
+
+@pytest.mark.parametrize(
+    ("named", "place"),
+    [
+        ("shared", "{here}/shared/j1/shards"),
+        ("/mnt/shared/", "/mnt/shared/j1/shards"),
+        ("s3://bucket/a/", "s3://bucket/a/j1/shards"),
+        ("s3://bucket/a?region=eu&scheme=http", "s3://bucket/a/j1/shards?region=eu&scheme=http"),
+        ("file:///mnt/shared", "file:///mnt/shared/j1/shards"),
+        ("", "{here}/.pipeline/jobs/j1/shards"),
+    ],
+)
+def test_shards_lie_where_all_machines_see_them(named, place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.from_environment({"PIPELINE_SHARDS": named})
+    assert settings.shard_directory("j1") == place.format(here=tmp_path)
+
+
+def test_an_empty_broker_is_none():
+    assert Settings.from_environment({"PIPELINE_BROKER_URL": ""}).broker_url is None
+
+
+def test_no_password_is_shown():
+    urls = {"PIPELINE_DATABASE_URL": "postgresql://me:secret@h/d", "PIPELINE_BROKER_URL": "redis://:secret@h"}
+    assert "secret" not in repr(Settings.from_environment(urls))
 
 
 @pytest.mark.parametrize("text", ["zero", "0", "-1", "1.5", ""])

@@ -9,6 +9,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
 #: Each field with another value than FIELDS and the defaults give it.
 OTHERS = {
     "deterministic": True,
+    "priority": 3,
     "inputs": ["/data/other.csv"],
     "model": "n",
     "prompt": "Sing {text}",

@@ -1,8 +1,9 @@
 """A ledger on a real database with a job of six rows in it, and a journey that needs no model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -11,7 +12,7 @@ from pipeline.rows import BatchTiming, Completion, Status
 from pipeline.settings import Settings
 from pipeline.store.database import Database, open_database
 from pipeline.store.ledger import Ledger
-from pipeline.store.records import Claim, JobRecord
+from pipeline.store.records import Claim, JobRecord, ShardRecord
 from workers.process import Members
 
 
@@ -29,17 +30,24 @@ class Desk:
     def _job(self) -> JobRecord:
         job = self.ledger.create_job("night", "{}", "print", "model", "input")
         for shard_no in (0, 1):
-            self.ledger.add_shard(job.id, shard_no, self.home / f"{shard_no}.parquet", 3 * shard_no, 3 * shard_no + 3)
+            self.ledger.add_shard(
+                job.id, shard_no, str(self.home / f"{shard_no}.parquet"), 3 * shard_no, 3 * shard_no + 3
+            )
         self.ledger.finish_cutting(job.id, 6)
         return job
 
-    def encode_all(self) -> None:
-        journey = Walk(self)
-        while journey.encode_next():
-            pass
+    def encode_all(self, tokens: Mapping[int, str] = MappingProxyType({})) -> None:
+        """`tokens`: where the prompts of a shard are laid by."""
+        for shard_no in (0, 1):
+            planned = [PlannedBatch((row_id,), 1) for row_id in range(3 * shard_no, 3 * shard_no + 3)]
+            self.ledger.record_encoding(self.job.id, shard_no, planned, [], 0.0, tokens.get(shard_no))
 
     def cancel(self) -> None:
-        self.ledger.cancel(self.job.id, lambda shard: [(at, f"k{at}") for at in range(shard.row_from, shard.row_to)])
+        self.ledger.cancel(self.job.id, self.keys_of)
+
+    @staticmethod
+    def keys_of(shard: ShardRecord) -> list[tuple[int, str]]:
+        return [(row_id, f"k{row_id}") for row_id in shard.rows]
 
 
 @dataclass

@@ -17,7 +17,7 @@ def run(desk):
     """Runs a walk to its end; how it ended."""
 
     def run_one(journey, on_change=lambda: None):
-        runner = LocalRunner(desk.job.id, journey, desk.ledger, desk.members, lease_s=60.0)
+        runner = LocalRunner(desk.job.id, journey, desk.ledger, desk.members, 60.0, desk.keys_of)
         state = lambda: find_job(desk.database, "night").state  # noqa: E731
         return runner.run(StopRequest(lambda: None), state, on_change)
 
@@ -123,3 +123,17 @@ def test_a_batch_of_the_living_is_left_to_it(desk, run, walk):
         assert run(journey, on_change) is Outcome.DONE
     assert (holder.answered, journey.answered) == ([0], [1, 2, 3, 4, 5])
     assert check_integrity(desk.database, desk.job.id) == []
+
+
+def test_a_batch_that_killed_two_processes_is_an_error_and_the_rest_is_answered(desk, walk, run):
+    desk.encode_all()
+    for attempt in range(2):
+        claim = desk.ledger.claim(desk.job.id, f"dead-{attempt}", 60.0)
+        assert desk.ledger.begin(claim)
+        desk.ledger.died(f"dead-{attempt}", "killed by signal 9 (SIGKILL)")
+    assert run(walk()) is Outcome.DONE
+    told = progress(desk.database, desk.job.id)
+    assert (told.ok, told.error) == (5, 1)
+    (failed,) = [row for row in stream_results(desk.database, desk.job.id) if row.status == "error"]
+    assert (failed.row_id, failed.key, failed.error_type) == (0, "k0", "crash")
+    assert "killed by signal 9 (SIGKILL)" in failed.error

@@ -1,4 +1,7 @@
-from pipeline.inference.bisection import answer_bisecting
+from functools import partial
+
+from pipeline.inference.bisection import run_bisecting
+from pipeline.inference.completions import Finished
 from pipeline.rows import Batch, BatchTiming, Completion, Generate, Prompt, Status
 
 
@@ -8,29 +11,34 @@ class Fragile:
     def __init__(self):
         self.sizes = []
 
-    def answer(self, batch, task):
+    def run(self, batch, task):
         self.sizes.append(len(batch.prompts))
         if {5, 6} & {prompt.row_id for prompt in batch.prompts}:
             raise RuntimeError("no kernel image\nand a long story")
-        done = [Completion(prompt.row_id, prompt.key, Status.OK, output="yes") for prompt in batch.prompts]
-        return done, BatchTiming(prefill_s=1.0, computed_tokens=len(done))
+        done = [
+            Completion(prompt.row_id, prompt.key, Status.OK, output="yes", output_tokens=2) for prompt in batch.prompts
+        ]
+        rows = tuple(partial(lambda completion: completion, completion) for completion in done)
+        return Finished(rows, BatchTiming(prefill_s=1.0, computed_tokens=len(done)))
 
 
 def test_only_the_rows_at_fault_fail():
     engine = Fragile()
     prompts = tuple(Prompt(row_id, str(row_id), (1, 2)) for row_id in range(16))
-    completions, timing = answer_bisecting(engine, Batch("j", 0, 1, 1, (9,) * 10, prompts), Generate(1))
+    completions, timing = run_bisecting(engine, Batch("j", 0, 1, 1, (9,) * 10, prompts), Generate(1)).written()
     failed = [completion for completion in completions if completion.status == Status.ERROR]
     assert sorted(completion.row_id for completion in completions) == list(range(16))
+    assert engine.sizes == [16, 8, 4, 4, 2, 1, 1, 2, 1, 1, 8]
     assert [completion.row_id for completion in failed] == [5, 6]
     assert failed[0].error == "The engine failed on this row, also alone: RuntimeError: no kernel image"
     assert (failed[0].error_type, failed[0].prompt_tokens) == ("engine", 12)
-    assert timing.computed_tokens == 14
+    assert (timing.computed_tokens, timing.output_tokens) == (14, 28)
 
 
 def test_a_healthy_batch_is_answered_in_one_go():
     engine = Fragile()
-    completions, timing = answer_bisecting(engine, Batch("j", 0, 1, 1, (), (Prompt(0, "a", (1,)),)), Generate(1))
+    batch = Batch("j", 0, 1, 1, (), (Prompt(0, "a", (1,)),))
+    completions, timing = run_bisecting(engine, batch, Generate(1)).written()
     assert engine.sizes == [1]
     assert [completion.output for completion in completions] == ["yes"]
-    assert timing == BatchTiming(prefill_s=1.0, computed_tokens=1)
+    assert (timing.prefill_s, timing.computed_tokens, timing.output_tokens) == (1.0, 1, 2)

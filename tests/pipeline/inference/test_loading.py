@@ -3,11 +3,11 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig, Qwen2Config
 
 from pipeline.errors import ModelError
-from pipeline.inference.checkpoint import resolve_checkpoint
-from pipeline.inference.loading import load_model
+from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
+from pipeline.inference.loading import load_model, read_context
 
 SIZES = {"vocab_size": 300, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "eos_token_id": 5}
@@ -51,3 +51,23 @@ def test_files_without_some_weights_are_no_model(llama, tmp_path):
     words = r"is incomplete: it has no weights for model\.layers\.1\.mlp\.up_proj\.weight and 1 other\.$"
     with pytest.raises(ModelError, match=words):
         load(tmp_path)
+
+
+def test_the_context_is_known_without_the_weights(llama, tmp_path):
+    llama.save_pretrained(tmp_path)
+    checkpoint = resolve_checkpoint(str(tmp_path))
+    for weights in tmp_path.glob("*.safetensors"):
+        weights.write_bytes(b"nothing that could be loaded")
+    assert read_context(checkpoint) == llama.config.max_position_embeddings
+
+
+def test_a_kind_that_cannot_be_answered_is_refused_without_the_weights(tmp_path):
+    MambaConfig(**SIZES).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="Models of type mamba are recurrent"):
+        read_context(Checkpoint(str(tmp_path), None, None, "digest"))
+
+
+def test_a_configuration_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        read_context(Checkpoint(str(tmp_path), None, None, "digest"))

@@ -38,7 +38,7 @@ def cut_all(tmp_path: Path) -> Callable[..., list[Shard]]:
     """Cuts files into shards of three rows below the test's folder."""
 
     def _cut_all(*inputs: str, key: str | None = None, limit: int | None = None, skip_rows: int = 0) -> list[Shard]:
-        shards = cut(resolve(inputs), tmp_path / "shards", shard_rows=3, key=key, limit=limit, skip_rows=skip_rows)
+        shards = cut(resolve(inputs), str(tmp_path / "shards"), shard_rows=3, key=key, limit=limit, skip_rows=skip_rows)
         return list(shards)
 
     return _cut_all

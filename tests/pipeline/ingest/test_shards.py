@@ -30,9 +30,9 @@ def test_shards_are_numbered_and_full_but_the_last(write: Write, cut_all: CutAll
     shards = cut_all(write("a.txt", texts(7)))
     folder = tmp_path / "shards"
     assert shards == [
-        Shard(0, folder / "00000.parquet", 0, 3),
-        Shard(1, folder / "00001.parquet", 3, 6),
-        Shard(2, folder / "00002.parquet", 6, 7),
+        Shard(0, str(folder / "00000.parquet"), 0, 3),
+        Shard(1, str(folder / "00001.parquet"), 3, 6),
+        Shard(2, str(folder / "00002.parquet"), 6, 7),
     ]
     assert contents(shards) == [["text 0", "text 1", "text 2"], ["text 3", "text 4", "text 5"], ["text 6"]]
     assert sorted(path.name for path in folder.iterdir()) == ["00000.parquet", "00001.parquet", "00002.parquet"]
@@ -49,8 +49,8 @@ def test_shards_do_not_depend_on_blocks_or_files(
 
 
 def test_a_shard_is_there_when_it_is_yielded_and_no_later_one(write: Write, tmp_path: Path) -> None:
-    shards = cut(resolve([write("a.txt", texts(7))]), tmp_path / "s", shard_rows=3, key=None, limit=None)
-    assert next(shards).path.exists()
+    shards = cut(resolve([write("a.txt", texts(7))]), str(tmp_path / "s"), shard_rows=3, key=None, limit=None)
+    assert Path(next(shards).path).exists()
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["00000.parquet"]
 
 
@@ -64,12 +64,12 @@ def test_the_limit(write: Write, cut_all: CutAll, limit: int, last: int) -> None
 def test_an_interrupted_cut_goes_on_exactly(write: Write, cut_all: CutAll, skip: int, limit: int | None) -> None:
     name = write("a.txt", texts(7))
     whole = cut_all(name, limit=limit)
-    before = {shard.path: shard.path.read_bytes() for shard in whole}
+    before = {shard.path: Path(shard.path).read_bytes() for shard in whole}
     done = [shard for shard in whole if shard.row_to <= skip]
     for shard in whole[len(done) :]:
-        shard.path.unlink()
+        Path(shard.path).unlink()
     assert done + cut_all(name, limit=limit, skip_rows=skip) == whole
-    assert {shard.path: shard.path.read_bytes() for shard in whole} == before
+    assert {shard.path: Path(shard.path).read_bytes() for shard in whole} == before
 
 
 def test_what_a_killed_cut_left_is_written_over(write: Write, cut_all: CutAll, tmp_path: Path) -> None:
@@ -81,10 +81,9 @@ def test_what_a_killed_cut_left_is_written_over(write: Write, cut_all: CutAll, t
 def test_a_killed_cut_goes_on_exactly(write: Write, tmp_path: Path) -> None:
     name, folder = write("a.txt", texts(2000)), tmp_path / "shards"
     program = f"""
-from pathlib import Path
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.shards import cut
-for shard in cut(resolve([{name!r}]), Path({str(folder)!r}), shard_rows=3, key=None, limit=None):
+for shard in cut(resolve([{name!r}]), {str(folder)!r}, shard_rows=3, key=None, limit=None):
     print(shard.row_to, flush=True)
 """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
@@ -93,9 +92,9 @@ for shard in cut(resolve([{name!r}]), Path({str(folder)!r}), shard_rows=3, key=N
         process.kill()
     done = int(printed[-1])
     assert all(pq.read_table(path).num_rows == 3 for path in folder.glob("*.parquet"))
-    rest = list(cut(resolve([name]), folder, shard_rows=3, key=None, limit=None, skip_rows=done))
+    rest = list(cut(resolve([name]), str(folder), shard_rows=3, key=None, limit=None, skip_rows=done))
     assert (done, rest[0].shard_no, rest[0].row_from, rest[-1].row_to) == (15, 5, 15, 2000)
-    whole = [Shard(shard_no, path, 0, 0) for shard_no, path in enumerate(sorted(folder.iterdir()))]
+    whole = [Shard(shard_no, str(path), 0, 0) for shard_no, path in enumerate(sorted(folder.iterdir()))]
     assert [text for shard in contents(whole) for text in shard] == [f"text {n}" for n in range(2000)]
 
 
@@ -153,9 +152,9 @@ def test_a_fault_far_down_leaves_the_shards_before_it(write: Write, tmp_path: Pa
 
 def test_standard_input_is_cut_but_not_continued(tmp_path: Path) -> None:
     data = "".join(f"{json.dumps({'text': f'text {n}'})}\n" for n in range(4)).encode()
-    shards = cut(resolve(["-"], io.BytesIO(data)), tmp_path, shard_rows=3, key="text", limit=None)
+    shards = cut(resolve(["-"], io.BytesIO(data)), str(tmp_path), shard_rows=3, key="text", limit=None)
     assert contents(list(shards)) == [["text 0", "text 1", "text 2"], ["text 3"]]
-    again = cut(resolve(["-"], io.BytesIO(data)), tmp_path, shard_rows=3, key=None, limit=None, skip_rows=3)
+    again = cut(resolve(["-"], io.BytesIO(data)), str(tmp_path), shard_rows=3, key=None, limit=None, skip_rows=3)
     with pytest.raises(InputError, match=r"^Standard input cannot be read again from its start"):
         next(again)
 

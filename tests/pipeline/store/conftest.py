@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -11,6 +12,7 @@ from pipeline.buckets import PlannedBatch
 from pipeline.rows import BatchTiming, Completion, Status
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
+from pipeline.store.dispatch import Dispatch
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim, JobRecord, ShardRecord
 
@@ -29,11 +31,11 @@ class Road:
 
     ledger: Ledger
 
-    def job(self, n_rows: int = 6, shard_rows: int = 3, name: str | None = None) -> JobRecord:
+    def job(self, n_rows: int = 6, shard_rows: int = 3, name: str | None = None, **manner: Any) -> JobRecord:
         """A running job, cut but not encoded."""
-        job = self.ledger.create_job(name, '{"choices": null}', "print", "model", "input")
+        job = self.ledger.create_job(name, '{"choices": null}', "print", "model", "input", **manner)
         for shard_no, row_from in enumerate(range(0, n_rows, shard_rows)):
-            path = Path(f"/shards/{shard_no:05}.parquet")
+            path = f"/shards/{shard_no:05}.parquet"
             self.ledger.add_shard(job.id, shard_no, path, row_from, min(row_from + shard_rows, n_rows))
         self.ledger.finish_cutting(job.id, n_rows)
         return job
@@ -49,8 +51,8 @@ class Road:
             failures = [self.outcome(row_id, Status.ERROR) for row_id in shard_rows(shard) if row_id in failed]
             self.ledger.record_encoding(job.id, shard.shard_no, planned, failures, 0.5)
 
-    def encoded_job(self, n_rows: int = 6, shard_rows: int = 3, failed: Sequence[int] = ()) -> JobRecord:
-        job = self.job(n_rows, shard_rows)
+    def encoded_job(self, n_rows: int = 6, shard_rows: int = 3, failed: Sequence[int] = (), **manner: Any) -> JobRecord:
+        job = self.job(n_rows, shard_rows, **manner)
         self.encode(job, failed)
         return job
 
@@ -68,7 +70,16 @@ class Road:
     def answer(self, job: JobRecord, batches: int | None = None, errors: Iterable[int] = ()) -> None:
         """So many batches, or all that there are."""
         while batches != 0 and (claim := self.ledger.claim(job.id, "worker", 60.0)):
-            timing = BatchTiming(0.1, 0.2, 0.3, 0.4, 0.5, computed_tokens=10, reused_tokens=4, output_tokens=3)
+            timing = BatchTiming(
+                encode_s=0.1,
+                prefix_s=0.2,
+                prefill_s=0.3,
+                decode_s=0.4,
+                detokenize_s=0.5,
+                computed_tokens=10,
+                reused_tokens=4,
+                output_tokens=3,
+            )
             assert self.ledger.finish(claim, self.outcomes(claim, errors), timing, "cpu")
             batches = None if batches is None else batches - 1
 
@@ -87,8 +98,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
+def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'pipeline.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Of an empty database; a test of one kind overrides it."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
 
 
 @pytest.fixture
@@ -112,6 +130,11 @@ def engine(open_engine: Callable[[float], Engine]) -> Engine:
 @pytest.fixture
 def ledger(engine: Engine, clock: Clock) -> Ledger:
     return Ledger(engine, clock)
+
+
+@pytest.fixture
+def dispatch(engine: Engine, road: Road, clock: Clock) -> Dispatch:
+    return Dispatch(engine, road.keys, clock)
 
 
 @pytest.fixture

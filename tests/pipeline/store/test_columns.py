@@ -68,3 +68,21 @@ def test_an_error_rows_nested_columns_are_null():
 def test_the_more_a_row_holds_the_fewer_are_in_memory(fields, rows):
     assert rows_at_once(spec_json(**fields), 4096) == rows
     assert rows_at_once(json.dumps(json.loads(spec_json(**fields))), 1) == 1
+
+
+def test_half_a_surrogate_pair_is_replaced_and_the_rest_is_as_it_was():
+    logprobs = (TokenLogprob(1, "b\udc00", -0.5, (LikelyToken(2, "\ud800", -0.25),)),)
+    rows = [Completion(0, "0", Status.OK, "a\ud800\0b 🎉", logprobs=logprobs), Completion(1, "1", Status.OK)]
+    types = result_types(spec_json(logprobs=1))
+    assert result_column("output", types["output"], rows).to_pylist() == ["a\ufffd\0b 🎉", None]
+    assert result_column("logprobs", types["logprobs"], rows).to_pylist() == [
+        [
+            {
+                "token_id": 1,
+                "token": "b\ufffd",
+                "logprob": -0.5,
+                "top": [{"token_id": 2, "token": "\ufffd", "logprob": -0.25}],
+            }
+        ],
+        None,
+    ]

@@ -1,16 +1,17 @@
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from pipeline.errors import JobError, SpecError
 from pipeline.settings import Settings
 from pipeline.store.database import migrate, open_database
 from pipeline.store.schema import SCHEMA_VERSION
-from pipeline.store.transactions import reading
+from pipeline.store.transactions import database_name, reading, writing
+
+on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 def settings(path: Path) -> Settings:
@@ -24,6 +25,7 @@ def test_a_new_database_and_its_directory_are_made(tmp_path: Path):
     engine.dispose()
 
 
+@on_sqlite
 def test_sqlite_is_set_up(engine):
     with reading(engine) as connection:
         told = {
@@ -33,9 +35,9 @@ def test_sqlite_is_set_up(engine):
     assert told == {"journal_mode": "wal", "synchronous": 1, "foreign_keys": 1, "busy_timeout": 30_000}
 
 
-def test_migrate_tells_from_where_to_where(tmp_path: Path):
-    assert migrate(settings(tmp_path / "new.db")) == (None, SCHEMA_VERSION)
-    assert migrate(settings(tmp_path / "new.db")) == (SCHEMA_VERSION, SCHEMA_VERSION)
+def test_migrate_tells_from_where_to_where(database_url: str):
+    assert migrate(Settings(database_url=database_url)) == (None, SCHEMA_VERSION)
+    assert migrate(Settings(database_url=database_url)) == (SCHEMA_VERSION, SCHEMA_VERSION)
 
 
 def test_opening_an_up_to_date_database_imports_no_alembic(tmp_path: Path):
@@ -50,30 +52,29 @@ def test_opening_an_up_to_date_database_imports_no_alembic(tmp_path: Path):
     assert done.stdout == "[]\n"
 
 
-def test_several_processes_open_a_new_database_at_once(tmp_path: Path):
+def test_several_processes_open_a_new_database_at_once(database_url: str):
     program = (
         "import sys; from pipeline.settings import Settings; from pipeline.store.database import open_database\n"
-        "sys.stdin.readline()\n"
-        f"open_database(Settings(database_url='sqlite:///{tmp_path}/new.db'))"
+        "print(flush=True); sys.stdin.readline()\n"
+        f"open_database(Settings(database_url={database_url!r}))"
     )
-    openers = [
-        subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    openers = [subprocess.Popen([sys.executable, "-c", program], **pipes, text=True) for _ in range(4)]
+    for opener in openers:
+        opener.stdout.readline()
     for opener in openers:
         opener.stdin.write("\n")
         opener.stdin.flush()
     assert [opener.communicate()[1] for opener in openers] == [""] * 4
 
 
-def test_a_database_of_a_newer_program_is_refused(tmp_path: Path):
-    migrate(settings(tmp_path / "new.db"))
-    with sqlite3.connect(tmp_path / "new.db") as raw:
-        raw.execute("UPDATE alembic_version SET version_num = '9999'")
-    raw.close()
+def test_a_database_of_a_newer_program_is_refused(engine: Engine, database_url: str):
+    with writing(engine) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     for use in (open_database, migrate):
-        with pytest.raises(JobError, match=r"new\.db was written by a newer version.*at 9999.*Upgrade"):
-            use(settings(tmp_path / "new.db"))
+        with pytest.raises(JobError, match=r"was written by a newer version.*at 9999.*Upgrade") as caught:
+            use(Settings(database_url=database_url))
+        assert database_name(engine) in str(caught.value)
 
 
 def test_a_file_where_the_directory_should_be(tmp_path: Path):
@@ -99,14 +100,15 @@ def test_a_database_without_a_file_is_refused(url: str):
         open_database(Settings(database_url=url))
 
 
-def test_a_broken_url_is_not_repeated():
+@pytest.mark.parametrize("url", ["me:secret@host", "postgresql://me:secret@host:port/db"])
+def test_a_broken_url_is_not_repeated(url: str):
     with pytest.raises(SpecError, match="is not a database URL") as caught:
-        open_database(Settings(database_url="me:secret@host"))
+        open_database(Settings(database_url=url))
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("driver", ["nonsense", "mysql+nonsense"])
-def test_an_unknown_driver_is_named_and_no_password(driver: str):
-    with pytest.raises(SpecError, match=rf"asks for {driver.replace('+', '.')}") as caught:
+@pytest.mark.parametrize("driver", ["nonsense", "mysql+pymysql"])
+def test_an_unknown_database_is_named_and_no_password(driver: str):
+    with pytest.raises(SpecError, match=rf"asks for {driver.replace('+', '.')}\. Write it as") as caught:
         open_database(Settings(database_url=f"{driver}://me:secret@host/db"))
     assert "secret" not in str(caught.value)

@@ -1,18 +1,17 @@
-from pathlib import Path
-
 import pytest
 
 from pipeline.buckets import PlannedBatch
 from pipeline.rows import Status
-from pipeline.store.queries import progress, stream_results
-from pipeline.store.records import BatchState, ShardRecord, ShardState
+from pipeline.store.integrity import check_integrity
+from pipeline.store.queries import list_shards, progress, stream_results
+from pipeline.store.records import BatchState, ShardClaim, ShardRecord, ShardState
 
 PLAN = [PlannedBatch((0, 2), 9)]
 
 
 def test_shards_are_encoded_in_order(ledger, road):
     job = road.job(n_rows=4, shard_rows=3)
-    first = ShardRecord(job.id, 0, Path("/shards/00000.parquet"), 0, 3, ShardState.PENDING)
+    first = ShardRecord(job.id, 0, "/shards/00000.parquet", 0, 3, ShardState.PENDING)
     assert ledger.next_unencoded_shard(job.id) == first
     ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.ERROR)], 0.5)
     assert ledger.next_unencoded_shard(job.id).shard_no == 1
@@ -67,3 +66,64 @@ def test_nothing_is_recorded_for_a_cancelled_job(ledger, engine, road):
     ledger.cancel(job.id, road.keys)
     assert ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.ERROR)], 0.5) == []
     assert {row.status for row in stream_results(engine, job.id)} == {Status.CANCELLED}
+
+
+def test_a_shard_is_claimed_by_one_until_its_lease_runs_out(ledger, road, clock):
+    job = road.job(n_rows=6, shard_rows=3)
+    assert ledger.claim_shard(job.id, 1, "a", 60) == ShardClaim(job.id, 1, fence=1, attempts=1)
+    assert ledger.claim_shard(job.id, 1, "b", 60) is None
+    assert ledger.claim_shard(job.id, 7, "b", 60) is None
+    clock.now += 61
+    assert ledger.claim_shard(job.id, 1, "b", 60) == ShardClaim(job.id, 1, fence=2, attempts=2)
+
+
+def test_a_shard_is_kept_by_whoever_renews_it(ledger, road, clock):
+    job = road.job(n_rows=3)
+    claim = ledger.claim_shard(job.id, 0, "a", 60)
+    clock.now += 50
+    assert ledger.renew_shard(claim, 60)
+    clock.now += 50
+    assert ledger.claim_shard(job.id, 0, "b", 60) is None
+    clock.now += 11
+    assert ledger.claim_shard(job.id, 0, "b", 60)
+    assert not ledger.renew_shard(claim, 60)
+    ledger.give_back_shard(claim)
+    assert ledger.claim_shard(job.id, 0, "c", 60) is None
+
+
+def test_a_shard_given_back_is_free_at_once(ledger, road):
+    job = road.job(n_rows=3)
+    for attempts in range(1, 6):
+        claim = ledger.claim_shard(job.id, 0, "a", 60)
+        assert claim.attempts == attempts
+        ledger.give_back_shard(claim)
+
+
+def test_shards_of_a_job_that_does_not_go_on_are_not_claimed(ledger, road):
+    job = road.job(n_rows=6)
+    held = ledger.claim_shard(job.id, 0, "a", 60)
+    ledger.pause(job.id)
+    assert ledger.claim_shard(job.id, 1, "a", 60) is None
+    assert ledger.next_unencoded_shard(job.id) is None
+    assert ledger.renew_shard(held, 60)
+    ledger.unpause(job.id)
+    ledger.cancel(job.id, road.keys)
+    assert ledger.claim_shard(job.id, 1, "a", 60) is None
+    assert not ledger.renew_shard(held, 60)
+    ledger.revive(job.id)
+    assert ledger.claim_shard(job.id, 0, "a", 60).fence == 3
+
+
+def test_the_first_to_record_a_shard_counts_whoever_holds_it(ledger, engine, road, clock):
+    job = road.job(n_rows=3)
+    ledger.claim_shard(job.id, 0, "slow", 60)
+    clock.now += 61
+    holder = ledger.claim_shard(job.id, 0, "next", 60)
+    planned = [PlannedBatch((2, 0), 9), PlannedBatch((1,), 9)]
+    assert ledger.record_encoding(job.id, 0, planned, [], 0.5, tokens="/1.tokens") == [0, 1]
+    assert ledger.record_encoding(job.id, 0, [PlannedBatch((0, 1, 2), 9)], [], 0.5, tokens="/2.tokens") == []
+    assert not ledger.renew_shard(holder, 60)
+    ledger.give_back_shard(holder)
+    (shard,) = list_shards(engine, job.id)
+    assert (shard.state, shard.tokens) == (ShardState.ENCODED, "/1.tokens")
+    assert check_integrity(engine, job.id) == []

@@ -29,7 +29,7 @@ def exported_job(ledger, road, tmp_path):
             part = table.slice(row_from, 4)
             path = tmp_path / f"{shard_no:05}.parquet"
             pq.write_table(part, path)
-            ledger.add_shard(job.id, shard_no, path, row_from, row_from + part.num_rows)
+            ledger.add_shard(job.id, shard_no, str(path), row_from, row_from + part.num_rows)
         ledger.finish_cutting(job.id, table.num_rows)
         road.encode(job, failed=[1], batch_rows=1)
         road.answer(job, batches=table.num_rows - 2 if answered is None else answered)

@@ -28,6 +28,10 @@ FAULTS = {
     "UPDATE batches SET state = 'leased', finished_at = NULL WHERE batch_no = 1": [
         "2 rows are answered and yet in an open batch: 3, 4.",
         "The job is done, but 1 batches are leased.",
+        "1 batches are marked as enqueued or leased where they are not, or the other way round.",
+    ],
+    "UPDATE shards SET enqueued_at = 1.0 WHERE shard_no = 0": [
+        "1 shards are marked as enqueued or leased where they are not, or the other way round.",
     ],
     "UPDATE results SET row_id = 77 WHERE row_id = 0": [
         "1 rows are lost: they have no result and are in no open batch: 0.",

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from pipeline.buckets import PlannedBatch
 from pipeline.rows import BatchTiming
+from pipeline.store.dispatch import Dispatch
 from pipeline.store.integrity import check_integrity
 from pipeline.store.ledger import Ledger
 from pipeline.store.queries import progress, stream_results
@@ -99,3 +101,51 @@ def start_runner(database_url: str, job: JobRecord) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", RUNNER, database_url, job.id]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_whoever_cancels_pauses_or_recovers_meanwhile_nothing_is_lost_and_nobody_fails(engine, road):
+    """By the database's own clock, and each in a thread of its own, so that they meet at every step."""
+    job = road.encoded_job(n_rows=160, shard_rows=20, fleet=True)
+    ledger, dispatch = Ledger(engine), Dispatch(engine, road.keys)
+    worked = threading.Event()
+
+    def work(owner: str) -> None:
+        while not worked.is_set():
+            bells = dispatch.enqueue_batches(8)
+            claims = [ledger.claim_batch(bell.job_id, bell.batch_no, owner, 60) for bell in bells]
+            for claim in ledger.renew_all([claim for claim in claims if claim], 60):
+                if ledger.begin(claim):
+                    ledger.finish(claim, road.outcomes(claim, errors=claim.row_ids[:1]), BatchTiming(), "cpu")
+                else:
+                    ledger.give_back(claim)
+
+    def meddle() -> None:
+        for _ in range(6):
+            ledger.cancel(job.id, road.keys)
+            ledger.revive(job.id)
+            ledger.pause(job.id)
+            ledger.retry_errors(job.id, 2)
+            ledger.unpause(job.id)
+            ledger.died("a", "ended with status 1")
+
+    def recover() -> None:
+        while not worked.is_set():
+            dispatch.recover(0.01)
+            dispatch.lose_all()
+
+    with ThreadPoolExecutor(5) as pool:
+        others = [pool.submit(work, "a"), pool.submit(work, "b"), pool.submit(recover), pool.submit(recover)]
+        try:
+            pool.submit(meddle).result()
+        finally:
+            worked.set()
+        for other in others:
+            other.result()
+    assert check_integrity(engine, job.id) == []
+    ledger.died("a", "ended with status 1")
+    ledger.died("b", "ended with status 1")
+    dispatch.recover(60)
+    road.answer(job)
+    assert ledger.complete(job.id)
+    assert progress(engine, job.id).finished == 160
+    assert check_integrity(engine, job.id) == []

@@ -1,4 +1,5 @@
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -95,18 +96,18 @@ def test_cancel_gives_every_other_row_its_result(ledger, engine, road):
     assert check_integrity(engine, job.id) == []
 
 
-def test_cancel_while_cutting_takes_what_is_cut(ledger, engine, tmp_path, road):
+def test_cancel_while_cutting_takes_what_is_cut(ledger, engine, road):
     job = ledger.create_job(None, "{}", "", "", "")
-    ledger.add_shard(job.id, 0, tmp_path, 0, 4)
+    ledger.add_shard(job.id, 0, "/shards/0", 0, 4)
     assert ledger.cancel(job.id, road.keys) == 4
     assert (progress(engine, job.id).total, progress(engine, job.id).cancelled) == (None, 4)
     assert check_integrity(engine, job.id) == []
-    for refused in (lambda: ledger.add_shard(job.id, 1, tmp_path, 4, 8), lambda: ledger.finish_cutting(job.id, 4)):
+    for refused in (lambda: ledger.add_shard(job.id, 1, "/shards/1", 4, 8), lambda: ledger.finish_cutting(job.id, 4)):
         with pytest.raises(RefusedError, match="is not being cut"):
             refused()
     ledger.revive(job.id)
     assert find_job(engine, job.id).state is JobState.CUTTING
-    ledger.add_shard(job.id, 1, tmp_path, 4, 8)
+    ledger.add_shard(job.id, 1, "/shards/1", 4, 8)
 
 
 def test_a_cancel_cut_short_is_made_whole_by_another(ledger, engine, road):
@@ -190,7 +191,7 @@ def test_a_note_stays_until_the_job_is_done(ledger, engine, road):
 
 def test_a_job_whose_input_cannot_be_read_is_forgotten_and_its_name_is_free(engine, ledger):
     job = ledger.create_job("reviews", "{}", "print", "model", "input")
-    ledger.add_shard(job.id, 0, Path("/shards/00000.parquet"), 0, 3)
+    ledger.add_shard(job.id, 0, "/shards/00000.parquet", 0, 3)
     ledger.discard(job.id)
     assert list_jobs(engine) == []
     assert ledger.create_job("reviews", "{}", "print", "model", "input").name == "reviews"
@@ -201,3 +202,57 @@ def test_a_job_that_is_cut_is_never_forgotten(engine, ledger, road):
     with pytest.raises(RefusedError, match='Job "kept" is cut, so it may have results that must not be lost'):
         ledger.discard(job.id)
     assert [found.id for found in list_jobs(engine)] == [job.id]
+
+
+def test_a_job_carries_how_it_is_to_be_answered(ledger, engine):
+    job = ledger.create_job("a", "{}", "", "", "", fleet=True, priority=3, context=512, tokenizer="/t")
+    assert (job.fleet, job.priority, job.context, job.tokenizer) == (True, 3, 512, "/t")
+    assert find_job(engine, "a") == job
+    ledger.set_tokenizer(job.id, "/u", 1024)
+    assert list_jobs(engine) == [replace(job, tokenizer="/u", context=1024)]
+
+
+def test_a_fleets_job_goes_on_here_and_in_a_fleet_again(ledger, engine, road, dispatch):
+    job = road.job(n_rows=6, fleet=True)
+    dispatch.enqueue_shards(9)
+    held = ledger.claim_shard(job.id, 0, "tokenizer", 60)
+    ledger.take_over(job.id, False)
+    assert not ledger.renew_shard(held, 60)
+    assert not find_job(engine, job.id).fleet
+    road.encode(job)
+    assert dispatch.enqueue_batches(9) == []
+    road.answer(job, batches=1)
+    ledger.take_over(job.id, True)
+    assert [bell.batch_no for bell in dispatch.enqueue_batches(9)] == [1, 2, 3]
+    held = ledger.claim_batch(job.id, 1, "gpu", 60)
+    ledger.take_over(job.id, True)
+    assert progress(engine, job.id).batches[BatchState.ENQUEUED] == 2
+    ledger.take_over(job.id, False)
+    assert progress(engine, job.id).batches[BatchState.ENQUEUED] == 0
+    assert ledger.finish(held, road.outcomes(held), BatchTiming(), "cpu")
+    road.answer(job)
+    assert ledger.complete(job.id)
+    assert check_integrity(engine, job.id) == []
+
+
+def test_a_revived_job_of_a_fleet_goes_on(ledger, engine, road, dispatch):
+    job = road.job(n_rows=9, fleet=True)
+    assert dispatch.enqueue_shards(2) == [(job.id, 0), (job.id, 1)]
+    ledger.claim_shard(job.id, 0, "tokenizer", 60)
+    assert ledger.cancel(job.id, road.keys) == 9
+    assert check_integrity(engine, job.id) == []
+    ledger.revive(job.id)
+    assert dispatch.enqueue_shards(9) == [(job.id, 0), (job.id, 1), (job.id, 2)]
+
+
+def test_a_retry_that_comes_as_the_job_ends_is_not_forgotten(engine, ledger, road):
+    """The one holds the job while the other looks whether anything is open."""
+    job = road.encoded_job(n_rows=6)
+    for _ in range(10):
+        road.answer(job, errors=[0, 3])
+        with ThreadPoolExecutor(2) as pool:
+            retried = pool.submit(ledger.retry_errors, job.id, 2)
+            pool.submit(ledger.complete, job.id).result()
+            retried.result()
+        assert find_job(engine, job.id).state is JobState.RUNNING
+        assert check_integrity(engine, job.id) == []

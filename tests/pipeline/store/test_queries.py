@@ -1,9 +1,20 @@
 import pytest
+from sqlalchemy import update
 
 from pipeline.errors import NotFoundError
 from pipeline.rows import Status
-from pipeline.store.queries import active_owners, find_job, list_jobs, list_shards, progress, stream_results
+from pipeline.store.queries import (
+    active_owners,
+    find_job,
+    list_jobs,
+    list_shards,
+    progress,
+    recent_rate,
+    stream_results,
+)
 from pipeline.store.records import BatchState, Progress
+from pipeline.store.schema import jobs as job_table
+from pipeline.store.transactions import writing
 
 
 def test_a_job_is_found_by_name_id_start_of_id_and_last(ledger, engine, clock):
@@ -33,7 +44,7 @@ def test_a_name_goes_before_an_id(ledger, engine):
 
 def test_no_jobs_at_all(engine):
     for ref in ("last", "nightly", ""):
-        with pytest.raises(NotFoundError, match=r"There are no jobs yet in .*\.db\. Submit one first\."):
+        with pytest.raises(NotFoundError, match=r"There are no jobs yet in .*\. Submit one first\."):
             find_job(engine, ref)
 
 
@@ -60,7 +71,7 @@ def test_a_new_job_has_no_progress(ledger, engine):
     assert progress(engine, job.id) == Progress(
         total=None,
         batches=dict.fromkeys(BatchState, 0),
-        seconds=dict.fromkeys(("encode", "prefix", "prefill", "decode", "detokenize", "record"), 0),
+        seconds=dict.fromkeys(("encode", "queue", "load", "prefix", "prefill", "decode", "detokenize", "record"), 0),
     )
 
 
@@ -79,7 +90,16 @@ def test_progress_adds_up_batches_and_shards(engine, road, clock):
     }  # fmt: skip
     assert (told.computed_tokens, told.reused_tokens, told.output_tokens) == (30, 12, 9)
     assert told.seconds == pytest.approx(
-        {"encode": 1.8, "prefix": 0.6, "prefill": 0.9, "decode": 1.2, "detokenize": 1.5, "record": 0}
+        {
+            "encode": 1.8,
+            "queue": 0,
+            "load": 0,
+            "prefix": 0.6,
+            "prefill": 0.9,
+            "decode": 1.2,
+            "detokenize": 1.5,
+            "record": 0,
+        }
     )
     assert (told.started_at, told.finished_at) == (started, started + 100)
 
@@ -118,3 +138,20 @@ def test_shards_and_owners(engine, road):
     for owner in ("b", "a", "b"):
         road.ledger.claim(job.id, owner, 60)
     assert active_owners(engine, job.id) == ["a", "b"]
+
+
+def test_the_rate_is_the_jobs_own_or_that_of_the_newest_that_asked_the_same(engine, ledger, road, clock):
+    old, other = road.encoded_job(n_rows=4), road.encoded_job(n_rows=4)
+    labels = '{"choices": ["a", "b"]}'
+    with writing(engine) as connection:
+        connection.execute(update(job_table).where(job_table.c.id == other.id).values(spec_json=labels))
+    clock.now += 1
+    new = road.encoded_job(n_rows=6)
+    road.answer(other)
+    assert recent_rate(engine, new) is None
+    road.answer(old)
+    told = recent_rate(engine, new)
+    assert (told.rows, told.tokens, told.own_tokens) == (4, 3 * 17, 40)
+    assert told.seconds == pytest.approx(3 * 0.9)
+    road.answer(new, batches=1)
+    assert recent_rate(engine, new).rows == 2

@@ -85,3 +85,11 @@ def test_a_cancelled_job_is_not_retried(ledger, road):
     ledger.cancel(job.id, road.keys)
     with pytest.raises(RefusedError, match="is cancelled; let it go on"):
         ledger.retry_errors(job.id, 2)
+
+
+def test_a_batch_holds_fewer_rows_where_each_has_several_samples(ledger, road):
+    job = road.encoded_job(n_rows=9, shard_rows=9)
+    ledger.restate(job.id, '{"n": 4}')
+    road.answer(job, errors=range(9))
+    ledger.retry_errors(job.id, 8)
+    assert [len(ledger.claim(job.id, "worker", 60).row_ids) for _ in range(5)] == [2, 2, 2, 2, 1]

@@ -1,4 +1,4 @@
-from pipeline.means import make_task
+from pipeline.encoder import make_task
 from pipeline.rows import Generate, Sampling
 from pipeline.spec import build_spec
 

@@ -1,0 +1,150 @@
+"""What holds a job of the fleet up, and what to do about it: one sentence, read off the records alone."""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jobs.fleet import Fleet
+from pipeline.store.open_work import OpenWork
+from pipeline.store.records import JobRecord, JobState, Role, ShardState, WorkerRecord, WorkerState
+
+#: As long as something moved so lately, nothing is held up.
+QUIET_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A job of the fleet, what of it is open, and the fleet."""
+
+    job: JobRecord
+    work: OpenWork  #: of the job
+    moved_at: float  #: when the latest batch was answered, or the job submitted
+    fleet: Fleet
+    jobs: Mapping[str, JobRecord]  #: by id: whatever the workers may be busy with
+
+    @property
+    def shards_waiting(self) -> int:
+        return self.work.to_encode.parts
+
+    @property
+    def batches_waiting(self) -> int:
+        return self.work.to_answer.parts
+
+
+def hold_up(now: Situation) -> str | None:
+    """The first that holds; None where the job is over, or goes on. What is certain is told without a wait."""
+    if now.job.state in (JobState.DONE, JobState.CANCELLED):
+        return None
+    certain = next(_told(now, (_paused, _no_dispatcher)), None)
+    return certain or (next(_told(now, _CAUSES), None) if _is_quiet(now) else None)
+
+
+def _told(now: Situation, causes: Sequence[Callable[[Situation], str | None]]) -> Iterator[str]:
+    return (sentence for cause in causes if (sentence := cause(now)) is not None)
+
+
+def _is_quiet(now: Situation) -> bool:
+    """A shard that is being encoded and a batch that is being answered move it, however long they take."""
+    if now.fleet.now - now.moved_at < QUIET_S or now.work.shards[ShardState.LEASED].parts:
+        return False
+    return not any(
+        worker.job_id == now.job.id and worker.state is WorkerState.BUSY for worker in now.fleet.alive(Role.GPU)
+    )
+
+
+def _paused(now: Situation) -> str | None:
+    if now.job.paused_at is None:
+        return None
+    why = f", because of this: {now.job.error}" if now.job.error else " by `pipeline pause`."
+    return f"It was paused{why} `pipeline resume {shlex.quote(now.job.name)}` goes on with it."
+
+
+def _no_dispatcher(now: Situation) -> str | None:
+    if now.fleet.dispatcher is not None:
+        return None
+    return (
+        "No dispatcher lives on this database, so nobody hands its work out. Start one: `pipeline dispatcher`, "
+        "or `pipeline up` for a whole fleet on this machine."
+    )
+
+
+def _dispatcher_is_blocked(now: Situation) -> str | None:
+    return now.fleet.dispatcher.note if now.fleet.dispatcher is not None else None
+
+
+def _no_tokenizer(now: Situation) -> str | None:
+    return _nobody(now, Role.TOKENIZER, now.shards_waiting, "Its rows wait to be encoded")
+
+
+def _no_gpu(now: Situation) -> str | None:
+    return _nobody(now, Role.GPU, now.batches_waiting, "Its batches wait to be answered")
+
+
+def _nobody(now: Situation, role: Role, waiting: int, what: str) -> str | None:
+    if not waiting or now.fleet.alive(role) or now.fleet.failed(role):
+        return None
+    return f"{what}, and no {role} worker lives. Start one: `pipeline worker {role}`."
+
+
+def _tokenizers_failed(now: Situation) -> str | None:
+    return _all_failed(now, Role.TOKENIZER, now.shards_waiting)
+
+
+def _gpus_failed(now: Situation) -> str | None:
+    return _all_failed(now, Role.GPU, now.batches_waiting)
+
+
+def _all_failed(now: Situation, role: Role, waiting: int) -> str | None:
+    failed = now.fleet.failed(role)
+    if not waiting or not failed or now.fleet.alive(role):
+        return None
+    newest = max(failed, key=lambda worker: worker.seen_at)
+    return f"All {role} workers have given up, the last one on {newest.host}: {newest.note or 'it did not say why.'}"
+
+
+def _loading(now: Situation) -> str | None:
+    loading = [worker for worker in now.fleet.alive(Role.GPU) if worker.state in _NOT_READY]
+    if not now.batches_waiting or not loading or len(loading) < len(now.fleet.alive(Role.GPU)):
+        return None
+    models = sorted({worker.model for worker in loading if worker.model})
+    return f"The gpu workers are loading {', '.join(models) or 'the model'}; it goes on when they are ready."
+
+
+def _busy_elsewhere(now: Situation) -> str | None:
+    role = Role.GPU if now.batches_waiting else Role.TOKENIZER
+    others = {job.id: job for worker in now.fleet.alive(role) if (job := _job_of(worker, now)) is not None}
+    before = sorted(others.values(), key=lambda job: (-job.priority, job.submitted_at))
+    if not before:
+        return None
+    names = ", ".join(f"{job.name} (priority {job.priority})" for job in before)
+    return f"The {role} workers are busy with {names}; this one's priority is {now.job.priority}."
+
+
+def _job_of(worker: WorkerRecord, now: Situation) -> JobRecord | None:
+    """Of no lower priority, and another than the one that is looked at."""
+    job = now.jobs.get(worker.job_id or "")
+    is_before = job is not None and job.id != now.job.id and job.priority >= now.job.priority
+    return job if is_before else None
+
+
+def _no_producer(now: Situation) -> str | None:
+    if now.job.state is not JobState.CUTTING or now.fleet.producer_of(now.job.id) is not None:
+        return None
+    return (
+        "Whoever read its input died before the end of it. "
+        f"`pipeline resume {shlex.quote(now.job.name)}` reads the rest."
+    )
+
+
+_NOT_READY = (WorkerState.STARTING, WorkerState.LOADING)
+
+_CAUSES: tuple[Callable[[Situation], str | None], ...] = (
+    _dispatcher_is_blocked,
+    _no_tokenizer,
+    _no_gpu,
+    _tokenizers_failed,
+    _gpus_failed,
+    _loading,
+    _busy_elsewhere,
+    _no_producer,
+)

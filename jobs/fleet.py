@@ -1,0 +1,89 @@
+"""The fleet as the database knows it: who lives in it, what it last said, and whether a job goes to it."""
+
+import json
+import os
+import socket
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pipeline.settings import Settings
+from pipeline.store.database import Database
+from pipeline.store.records import Role, WorkerRecord, WorkerState
+from pipeline.store.registry import Registry, is_alive
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All processes that the registry knows, also those that failed or fell silent, as they were at `now`."""
+
+    workers: tuple[WorkerRecord, ...]
+    now: float  #: by the clock that their signs of life are told by
+
+    @classmethod
+    def seen(cls, database: Database) -> "Fleet":
+        registry = Registry(database)
+        return cls(tuple(registry.all()), registry.now())
+
+    def alive(self, role: Role) -> list[WorkerRecord]:
+        """Those that can be counted on."""
+        return [worker for worker in self.workers if worker.role is role and self.is_alive(worker)]
+
+    def processes(self, role: Role) -> int:
+        """One worker may be several that do the same."""
+        return sum(int(json.loads(worker.facts or "{}").get("concurrency", 1)) for worker in self.alive(role))
+
+    def failed(self, role: Role) -> list[WorkerRecord]:
+        """Those that have given up."""
+        return [worker for worker in self.workers if worker.role is role and worker.state is WorkerState.FAILED]
+
+    def is_alive(self, worker: WorkerRecord) -> bool:
+        return is_alive(worker, self.now) and not _is_gone(worker)
+
+    def silent_s(self, worker: WorkerRecord) -> float:
+        """Seconds since its last sign of life."""
+        return max(0.0, self.now - worker.seen_at)
+
+    def producer_of(self, job_id: str) -> WorkerRecord | None:
+        """Whoever cuts the job's input just now."""
+        return next((worker for worker in self.alive(Role.PRODUCER) if worker.job_id == job_id), None)
+
+    @cached_property
+    def dispatcher(self) -> WorkerRecord | None:
+        """The one that was seen last, of those that live."""
+        return max(self.alive(Role.DISPATCHER), key=lambda worker: worker.seen_at, default=None)
+
+    @property
+    def queued(self) -> dict[str, int] | None:
+        """Messages in the broker by queue, as the dispatcher last saw them; None where it could not."""
+        queued: dict[str, int] | None = self._facts.get("queued")
+        return queued
+
+    @property
+    def memory(self) -> tuple[int, int] | None:
+        """Bytes of the broker, used and allowed; 0 allowed is no limit."""
+        used, allowed = self._facts.get("memory", (0, 0))
+        return (used, allowed) if used else None
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = json.loads((self.dispatcher and self.dispatcher.facts) or "{}")
+        return facts
+
+
+def there_is_a_fleet(settings: Settings, database: Database) -> bool:
+    """Where there is a broker, or where a dispatcher lives: what it takes on is carried out, now or later."""
+    return settings.broker_url is not None or Fleet.seen(database).dispatcher is not None
+
+
+def _is_gone(worker: WorkerRecord) -> bool:
+    """Known for processes of this host only, and at once; of others, silence must tell."""
+    if worker.host != socket.gethostname():
+        return False
+    try:
+        os.kill(worker.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

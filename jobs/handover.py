@@ -1,0 +1,42 @@
+"""A job of the fleet is left to its workers: what they need of it is laid where they see it, and a person told."""
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs import exit_codes
+from jobs.follow import follow
+from jobs.manner import Manner
+from jobs.session import Session
+from jobs.standing import standing
+from jobs.status import print_json, tell_next
+from jobs.tables import counted
+from pipeline.ingest.places import deposit, join
+from pipeline.spec import JobSpec
+from pipeline.store.records import JobRecord
+
+if TYPE_CHECKING:
+    from pipeline.outfit import Outfit
+
+
+def deliver(session: Session, job: JobRecord, outfit: "Outfit") -> None:
+    """The model's tokenizer and its context, before there is anything to encode."""
+    place = join(session.settings.shard_directory(job.id), "tokenizer")
+    deposit(outfit.tokenizer, place)
+    session.ledger.set_tokenizer(job.id, place, outfit.context)
+
+
+def hand_over(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> int:
+    """The exit status: at once, or where a wait was asked for, when the job has ended."""
+    if manner.wait:
+        return follow(session, job, spec, as_json=manner.as_json)
+    found = standing(session.database, session.settings, job.id)
+    if manner.as_json:
+        print_json(found)
+    else:
+        click.echo(f"{job.name} is with the fleet: {counted(found.figures.total or 0, 'row')} to be answered.")
+        if spec.output is not None:
+            click.echo(f"Once it is done, `pipeline resume {shlex.quote(job.name)}` writes {spec.output}.")
+        tell_next(found)
+    return exit_codes.OK

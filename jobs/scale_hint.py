@@ -1,0 +1,93 @@
+"""`pipeline scale-hint`: for whoever starts and stops machines, how many workers what waits would need."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import click
+
+from jobs.fleet import Fleet
+from jobs.scaling import Load, gpus_wanted, tokenizers_wanted
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec
+from pipeline.store.database import Database, open_database
+from pipeline.store.open_work import OPEN_BATCHES, OpenWork, encode_rate, open_work, total
+from pipeline.store.queries import Rate, list_jobs, recent_rate
+from pipeline.store.records import JobRecord, Role
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class _Duration(click.ParamType[float]):
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        text = str(value)
+        unit = _UNITS.get(text[-1:])
+        try:
+            seconds = float(text if unit is None else text[:-1]) * (unit or 1)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < float("inf"):
+            self.fail(f"{text!r} is no time; write seconds, or 30m, 2h, 1d.", param, ctx)
+        return seconds
+
+
+@click.command("scale-hint", short_help="Tell how many workers a fleet's work would need.")
+@click.option(
+    "--deadline", type=_Duration(), metavar="TIME", default="1h", show_default=True, help="SECONDS, or 30m, 2h, 1d."
+)
+@click.option("--model", metavar="M", help="Only jobs with this model, as they were submitted with it.")
+def scale_hint(deadline: float, model: str | None) -> None:
+    """Tell as one JSON object how many workers would end what the fleet has to do by the deadline: what waits, what one
+    worker does in a second as measured lately, how many live, and how many are wanted. Paused jobs do not count.
+
+    \b
+    Example:
+      pipeline scale-hint --deadline 2h
+    """
+    database = open_database(Settings.from_environment())
+    work = open_work(database)
+    jobs = [job for job in list_jobs(database) if job.id in work and model in (None, _model(job))]
+    hint = _hint(database, Fleet.seen(database), jobs, work, deadline)
+    click.echo(json.dumps(hint, indent=2))
+
+
+def _hint(
+    database: Database, fleet: Fleet, jobs: Sequence[JobRecord], work: Mapping[str, OpenWork], deadline_s: float
+) -> dict[str, object]:
+    rates = {job.id: recent_rate(database, job) for job in jobs}
+    loads = [_load(database, job, work[job.id], rates[job.id]) for job in jobs]
+    return {
+        "deadline_seconds": deadline_s,
+        "waiting": _waiting([work[job.id] for job in jobs]),
+        "tokens_per_second_of_one_gpu_worker": {
+            _model(job): rate.tokens / rate.seconds for job in jobs if (rate := rates[job.id]) is not None
+        },
+        "gpu": {"alive": fleet.processes(Role.GPU), **asdict(gpus_wanted(loads, deadline_s))},
+        "tokenizer": {"alive": fleet.processes(Role.TOKENIZER), **asdict(tokenizers_wanted(loads, deadline_s))},
+    }
+
+
+def _load(database: Database, job: JobRecord, work: OpenWork, rate: Rate | None) -> Load:
+    return Load(
+        to_answer=work.to_encode.rows + work.to_answer.rows,
+        to_encode=work.to_encode.rows,
+        answered_per_s=None if rate is None else rate.rows / rate.seconds,
+        encoded_per_s=encode_rate(database, job.id),
+    )
+
+
+def _waiting(work: Sequence[OpenWork]) -> dict[str, object]:
+    """Of rows that are not encoded yet, nobody knows how many tokens they have."""
+    encoded = {state: total(of.batches[state] for of in work) for state in OPEN_BATCHES}
+    return {
+        "rows": {"unencoded": total(of.to_encode for of in work).rows}
+        | {state.value: amount.rows for state, amount in encoded.items()},
+        "prompt_tokens": {state.value: amount.tokens for state, amount in encoded.items()},
+    }
+
+
+def _model(job: JobRecord) -> str:
+    return JobSpec.model_validate_json(job.spec_json).model

@@ -1,0 +1,36 @@
+"""`pipeline up`: a whole fleet on one machine, as children of this process, until Ctrl-C."""
+
+import click
+
+from pipeline.settings import Settings
+
+
+@click.command(short_help="Run a whole fleet on this machine.")
+@click.option("--tokenizers", type=click.IntRange(1), default=1, show_default=True, help="Processes that encode.")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    help="A GPU worker's device, such as cuda:0; once for each worker.  [default: PIPELINE_DEVICE]",
+)
+def up(tokenizers: int, devices: tuple[str, ...]) -> None:
+    """Run dispatcher, tokenizers and GPU workers on this machine, and a private Redis where PIPELINE_BROKER_URL is not
+    set. `pipeline submit` in another terminal then hands its jobs to them.
+
+    One Ctrl-C ends all in order, once the batches in hand are recorded; a second one at once.
+
+    \b
+    Example:
+      pipeline up --device cuda:0 --device cuda:1
+    """
+    from workers.logs import log_to_stderr
+    from workers.up import run_all
+
+    log_to_stderr("up")
+
+    def told() -> None:
+        click.echo("Stopping once the batches in hand are recorded. Ctrl-C again stops at once.", err=True)
+
+    settings = Settings.from_environment()
+    click.echo("A fleet is starting. Submit jobs in another terminal; Ctrl-C ends it.", err=True)
+    click.get_current_context().exit(run_all(settings, tokenizers, devices or (settings.device,), told))

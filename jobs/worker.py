@@ -1,0 +1,75 @@
+"""`pipeline worker`: one role of a fleet in this process and those that it starts, until it is asked to stop."""
+
+import socket
+
+import click
+
+from pipeline.errors import JobError
+from pipeline.settings import Settings
+
+_MOST_PROCESSES = 1 << 10
+
+
+@click.group(short_help="Run a worker of a fleet: tokenizer or gpu.")
+def worker() -> None:
+    """Run a worker of a fleet. PIPELINE_BROKER_URL and PIPELINE_DATABASE_URL say which fleet; Ctrl-C or SIGTERM ends
+    it once the batch in hand is recorded, a second Ctrl-C at once. Nothing is lost either way."""
+
+
+@worker.command()
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, _MOST_PROCESSES),
+    default=1,
+    show_default=True,
+    help="Processes that encode.",
+)
+def tokenizer(concurrency: int) -> None:
+    """Turn texts into tokens and batches, on CPUs. Needs no model, but the place where the shards are.
+
+    \b
+    Example:
+      pipeline worker tokenizer --concurrency 4
+    """
+    # Celery takes long to import, and no other command needs it.
+    from workers.logs import log_to_stderr
+    from workers.tokenizer import run_tokenizer
+
+    log_to_stderr("tokenizer")
+    click.get_current_context().exit(run_tokenizer(Settings.from_environment(), concurrency))
+
+
+@worker.command()
+@click.option("--device", help="cpu, cuda, cuda:1, ... One worker has one device.  [default: PIPELINE_DEVICE]")
+def gpu(device: str | None) -> None:
+    """Answer batches on one device; the model is that of the batches' job, and stays loaded.
+
+    \b
+    Example:
+      pipeline worker gpu --device cuda:0
+    """
+    from workers.guard import run_guarded
+    from workers.logs import log_to_stderr
+
+    log_to_stderr("gpu")
+    settings = Settings.from_environment()
+    click.get_current_context().exit(run_guarded(settings, device or settings.device))
+
+
+@worker.command()
+def alive() -> None:
+    """Exit with 0 where a process of the fleet on this host gave a sign of life in the last 30 seconds, otherwise 1.
+
+    For health checks of containers.
+    """
+    from pipeline.store.database import open_database
+    from pipeline.store.registry import SILENT_AFTER_S, Registry
+
+    host = socket.gethostname()
+    here = [record for record in Registry(open_database(Settings.from_environment())).alive() if record.host == host]
+    for record in here:
+        click.echo(f"{record.role} {record.pid} is {record.state}")
+    if not here:
+        raise JobError(
+            f"No process of the fleet on {host} gave a sign of life in the last {SILENT_AFTER_S:.0f} seconds."
+        )

@@ -1,0 +1,53 @@
+"""Stage 2's parts, made from what a person asked for: a job's encoder, its task, and the check that a prompt fits."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime
+
+from pipeline.errors import RowError
+from pipeline.prompts.limits import check_length
+from pipeline.prompts.template import Template
+from pipeline.prompts.tokens import PromptEncoder
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.rows import Choose, Completion, Generate, Prompt, Row, Sampling, Status, Task
+from pipeline.spec import JobSpec
+
+
+def make_encoder(
+    spec: JobSpec, template: Template, vocabulary: Vocabulary, submitted_at: datetime, sample: Sequence[Row]
+) -> PromptEncoder:
+    """A chat template that reads a clock sees the moment of submission, on every worker and after every resume."""
+    return PromptEncoder(
+        vocabulary, template, system=spec.system, raw=spec.raw, submitted_at=submitted_at, sample=sample
+    )
+
+
+def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
+    """Raises SpecError where two choices are the same tokens."""
+    if spec.choices is None:
+        return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
+    return Choose(spec.choices, tuple(encoder.continuations(spec.choices)))
+
+
+def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, context: int) -> Prompt | Completion:
+    """The prompt itself where `context` tokens hold it and its answer, otherwise the row's error."""
+    if not isinstance(outcome, Prompt):
+        return outcome
+    tokens = len(encoder.prefix) + len(outcome.own_ids)
+    room = 1 if isinstance(task, Generate) else max(map(len, task.label_ids))
+    try:
+        check_length(tokens, context, room)
+    except RowError as error:
+        return Completion(
+            row_id=outcome.row_id,
+            key=outcome.key,
+            status=Status.ERROR,
+            error_type=error.error_type,
+            error=str(error),
+            prompt_tokens=tokens,
+        )
+    return outcome
+
+
+def _sampling(spec: JobSpec) -> Sampling:
+    return Sampling(**{field.name: getattr(spec, field.name) for field in fields(Sampling)})

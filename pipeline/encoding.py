@@ -1,0 +1,110 @@
+"""Stages 2 and 3 of one job, without a model: a shard's rows become prompts, and prompts become batches."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from pipeline.buckets import Budget, PlannedBatch, batch_rows, budget, plan
+from pipeline.costs import Costs
+from pipeline.encoder import fit, make_encoder, make_task
+from pipeline.ingest.rows import read_rows
+from pipeline.prefix_tree import additions, with_cuts
+from pipeline.prompts.template import Template
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.rows import Completion, Generate, Prompt, Row, Task
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec
+from pipeline.store.records import JobRecord, ShardRecord
+from pipeline.timing import Stopwatch
+
+#: Rows on which the encoder proves its shortcuts before it takes them.
+SAMPLE_ROWS = 64
+#: Rows encoded in one call: enough for all cores, little enough for very long texts.
+_ENCODE_ROWS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What a shard has become; `prompts` are those of the batches in `planned`, in the same order."""
+
+    planned: list[PlannedBatch]
+    prompts: list[tuple[Prompt, ...]]
+    failures: list[Completion]
+    seconds: float
+
+
+class Encoding:
+    """Every worker that makes one for the same job has the same `prefix`, and the same prompts for the same rows."""
+
+    def __init__(
+        self,
+        job: JobRecord,
+        spec: JobSpec,
+        vocabulary: Vocabulary,
+        context: int,
+        costs: Costs,
+        settings: Settings,
+        first: ShardRecord,
+    ) -> None:
+        """`context` is the model's, `first` the job's shard 0. Raises JobError, or TryAgain."""
+        template = Template.parse(spec.prompt)
+        self._context, self._costs, self._settings, self._key = context, costs, settings, spec.key
+        self.columns = template.columns
+        sample = list(islice(self._read(first), SAMPLE_ROWS))
+        self._encoder = make_encoder(spec, template, vocabulary, job.submitted, sample)
+        self.task = make_task(spec, self._encoder)
+
+    @property
+    def prefix(self) -> tuple[int, ...]:
+        """Token ids that all prompts of the job continue."""
+        return self._encoder.prefix
+
+    @property
+    def samples(self) -> int:
+        """Answers to each row."""
+        return self.task.samples if isinstance(self.task, Generate) else 1
+
+    def shard(self, shard: ShardRecord, within: Budget | None = None) -> Encoded:
+        """Batches are `within` the budget, by itself that of the settings. Raises InputError or TryAgain."""
+        watch = Stopwatch()
+        with watch.stage("encode"):
+            prompts, failures = self._encode(self._read(shard))
+            groups = grouped(prompts, self._costs, self.task, within or budget(self._settings, None))
+        planned = [batch for batch, _ in groups]
+        return Encoded(planned, [prompts for _, prompts in groups], failures, watch.seconds["encode"])
+
+    def rows(self, shard: ShardRecord, row_ids: Sequence[int]) -> tuple[tuple[Prompt, ...], list[Completion]]:
+        """The prompts of a batch once more, or why a row has none. Raises InputError or TryAgain."""
+        prompts, failures = self._encode(self._read(shard, row_ids))
+        return tuple(with_cuts(prompts, self._costs, self.task, self._settings.batch_rows)), failures
+
+    def _read(self, shard: ShardRecord, row_ids: Sequence[int] | None = None) -> Iterable[Row]:
+        return read_rows(shard.path, shard.row_from, columns=self.columns, key=self._key, row_ids=row_ids)
+
+    def _encode(self, rows: Iterable[Row]) -> tuple[list[Prompt], list[Completion]]:
+        prompts: list[Prompt] = []
+        failures: list[Completion] = []
+        remaining = iter(rows)
+        while some := list(islice(remaining, _ENCODE_ROWS)):
+            for outcome in self._encoder.encode(some):
+                outcome = fit(outcome, self._encoder, self.task, self._context)
+                if isinstance(outcome, Prompt):
+                    prompts.append(outcome)
+                else:
+                    failures.append(outcome)
+        return prompts, failures
+
+
+def grouped(
+    prompts: Sequence[Prompt], costs: Costs, task: Task, within: Budget
+) -> list[tuple[PlannedBatch, tuple[Prompt, ...]]]:
+    """Stage 3: what pays to share is marked, and rows that are best answered together come together."""
+    shared = with_cuts(prompts, costs, task, within.max_rows)
+    planned = plan(
+        [(prompt.row_id, len(prompt.own_ids)) for prompt in shared],
+        max_rows=batch_rows(task, within.max_rows),
+        max_tokens=within.max_tokens,
+        together=additions(shared),
+    )
+    by_id = {prompt.row_id: prompt for prompt in shared}
+    return [(batch, tuple(by_id[row_id] for row_id in batch.row_ids)) for batch in planned]

@@ -1,0 +1,194 @@
+"""Where shards and tokens lie: a local path, or the URL of a file system that all machines of a fleet see.
+
+A URL is whatever pyarrow can open: `s3://bucket/folder`, `gs://...`, `abfs://...`, `hdfs://...`, `file:///...`. It may
+end in `?region=...` and the like, but holds no secret, since it is kept in the database and told in errors: credentials
+come from the environment of each process, as their makers say.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from pipeline.errors import SpecError
+from pipeline.ingest.faults import reading, writing
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_SECRET = re.compile("secret|password|token|key|^sig$", re.IGNORECASE)
+#: There, folders are nothing but the beginnings of names.
+_WITHOUT_FOLDERS = frozenset({"s3", "gcs", "abfs"})
+
+
+def join(place: str, *names: str) -> str:
+    """What has these names, one below the other, in a folder at a path or a URL."""
+    if not _URL.match(place):
+        return str(Path(place, *names))
+    head, mark, options = place.partition("?")
+    return "/".join([head.rstrip("/"), *names]) + mark + options
+
+
+def open_file(place: str) -> pa.NativeFile:
+    """For random access. Raises whatever pyarrow does: `opened` puts it into sentences."""
+    path = _local(place)
+    if path is not None:
+        return pa.OSFile(str(path))
+    filesystem, name = _remote(place)
+    return filesystem.open_input_file(name)
+
+
+@contextmanager
+def opened(place: str) -> Iterator[pa.NativeFile]:
+    """The same around all that is read of the file. Raises InputError, or TryAgain where it cannot be reached."""
+    with reading(place), open_file(place) as file:
+        yield file
+
+
+@contextmanager
+def written(place: str) -> Iterator[BinaryIO]:
+    """At the place there is the whole file or nothing, whenever this is killed; folders above it are made.
+
+    Raises TryAgain for a full disk or where it cannot be reached, else JobError.
+    """
+    path = _local(place)
+    folder = place.partition("?")[0].rpartition("/")[0] if path is None else path.parent
+    with writing(folder), _uploaded(place) if path is None else _replacing(path) as file:
+        yield file
+
+
+def exists(place: str) -> bool:
+    """Whether there is a file or a folder. Raises TryAgain where that cannot be told just now."""
+    path = _local(place)
+    if path is not None:
+        return path.exists()
+    with reading(place):
+        filesystem, name = _remote(place)
+        return bool(filesystem.get_file_info(name).type != fs.FileType.NotFound)
+
+
+def delete(place: str) -> None:
+    """A file, or a folder with all that is in it; nothing happens where there is neither."""
+    path = _local(place)
+    with writing(place if path is None else path), suppress(FileNotFoundError):
+        if path is None:
+            _delete_remote(place)
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def deposit(directory: Path, place: str) -> None:
+    """The files of a local folder, those below its folders left out, become a folder at the place."""
+    for path in sorted(directory.iterdir()):
+        if path.is_file():
+            with written(join(place, path.name)) as file:
+                file.write(path.read_bytes())
+
+
+def fetched(place: str, directory: Path) -> Path:
+    """A folder of files as a local one: itself where it is one, otherwise copied once to below `directory`."""
+    path = _local(place)
+    if path is not None:
+        return path
+    target = directory / hashlib.sha256(place.encode()).hexdigest()[:32]
+    if not target.is_dir():
+        with writing(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=directory) as unfinished:
+                whole = _download(place, Path(unfinished, target.name))
+                try:
+                    whole.rename(target)
+                except OSError:
+                    if not target.is_dir():  # another process was not faster either
+                        raise
+    return target
+
+
+def _download(place: str, directory: Path) -> Path:
+    directory.mkdir()
+    with reading(place):
+        filesystem, name = _remote(place)
+        for found in filesystem.get_file_info(fs.FileSelector(name)):
+            if found.is_file:
+                with filesystem.open_input_file(found.path) as file:
+                    (directory / found.base_name).write_bytes(file.read())
+    return directory
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    temporary = path.with_name(f"{path.name}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _uploaded(place: str) -> Iterator[BinaryIO]:
+    """In one piece: a stream to a store that is left halfway puts there what it has."""
+    filesystem, name = _remote(place)
+    whole = BytesIO()
+    yield whole
+    if filesystem.type_name not in _WITHOUT_FOLDERS:
+        filesystem.create_dir(name.rpartition("/")[0], recursive=True)
+    with filesystem.open_output_stream(name) as stream:
+        stream.write(whole.getbuffer())
+
+
+def _delete_remote(place: str) -> None:
+    filesystem, name = _remote(place)
+    if filesystem.get_file_info(name).type == fs.FileType.Directory:
+        filesystem.delete_dir(name)
+    else:
+        filesystem.delete_file(name)
+
+
+def _local(place: str) -> Path | None:
+    """Raises SpecError for a URL that makes no sense, or holds a secret."""
+    if not _URL.match(place):
+        return Path(place)
+    try:
+        parts = urlsplit(place)
+    except ValueError as error:
+        raise SpecError(
+            f"The {place.partition('://')[0]}:// URL is no place that files can lie at: {error}."
+        ) from error
+    if parts.password or any(_SECRET.search(name) for name in parse_qs(parts.query)):
+        raise SpecError(
+            f"The URL {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path} holds a secret, which would be "
+            "kept in the database. Leave it out, and give it by the environment, such as AWS_SECRET_ACCESS_KEY."
+        )
+    return Path(_remote(place)[1]) if parts.scheme == "file" else None
+
+
+def _remote(place: str) -> tuple[fs.FileSystem, str]:
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(place)
+        return found
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SpecError(f"{place} is no place that files can lie at: {error}.") from error

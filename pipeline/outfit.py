@@ -1,0 +1,28 @@
+"""What a fleet's workers need of a job's model before any of them loads it: its tokenizer and its context."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pipeline.encoder import make_encoder, make_task
+from pipeline.inference.checkpoint import Checkpoint
+from pipeline.inference.loading import read_context, save_tokenizer
+from pipeline.prompts.template import Template
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Outfit:
+    tokenizer: Path  #: a directory on this machine
+    context: int  #: tokens, prompt and answer together
+
+
+def load_outfit(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Outfit:
+    """Raises SpecError or ModelError for whatever can be known to fail without the weights."""
+    trust = spec.trust_remote_code
+    directory = save_tokenizer(checkpoint, settings.home, trust_remote_code=trust)
+    now = datetime.now().astimezone()
+    make_task(spec, make_encoder(spec, Template.parse(spec.prompt), Vocabulary(directory), now, sample=()))
+    return Outfit(directory, read_context(checkpoint, trust_remote_code=trust))

@@ -1,0 +1,92 @@
+"""Stage 6: what the tables' columns hold that no database knows by itself, and how it is kept there."""
+
+import re
+import struct
+from collections.abc import Sequence
+from enum import StrEnum
+
+from sqlalchemy import Dialect, Enum, LargeBinary, Text, TypeDecorator
+
+from pipeline.rows import Sample, TokenLogprob
+from pipeline.store import nested
+
+#: U+241B, the picture of an escape, which hardly any text holds; PostgreSQL takes no NUL, and no database half a pair.
+_ESCAPE = "\u241b"
+_ESCAPED = re.compile(f"[\0\ud800-\udfff{_ESCAPE}]")
+_ESCAPES = re.compile(f"{_ESCAPE}([0-9a-f]{{4}})")
+
+#: struct's letters for unsigned numbers, by their bytes.
+_CODES = {2: "H", 4: "I", 8: "Q"}
+_HEAD = struct.Struct("<QB")
+
+
+class AnyText(TypeDecorator[str]):
+    """Any str, as it is but for three: a NUL, half of a surrogate pair, and the escape itself are kept as the escape
+    and four hexadecimal digits, so that each comes back as it was."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value and _ESCAPED.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return value and _ESCAPES.sub(lambda found: chr(int(found[1], 16)), value)
+
+
+class RowIds(TypeDecorator[tuple[int, ...]]):
+    """The lowest as uint64, then each one's distance from it in as few bytes as hold them all; little-endian.
+
+    Before the third version of the tables they were uint64, end to end: an even number of bytes, as this never is.
+    """
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: Sequence[int] | None, dialect: Dialect) -> bytes | None:
+        if value is None:
+            return None
+        lowest = min(value, default=0)
+        distances = [row_id - lowest for row_id in value]
+        width = next(width for width, code in _CODES.items() if max(distances, default=0) < 1 << 8 * width)
+        return struct.pack(f"<QB{len(distances)}{_CODES[width]}", lowest, width, *distances)
+
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> tuple[int, ...] | None:
+        if value is None:
+            return None
+        if len(value) % 2 == 0:
+            return struct.unpack(f"<{len(value) // 8}Q", value)
+        lowest, width = _HEAD.unpack_from(value)
+        distances = struct.unpack_from(f"<{(len(value) - _HEAD.size) // width}{_CODES[width]}", value, _HEAD.size)
+        return tuple(lowest + distance for distance in distances)
+
+
+class Samples(TypeDecorator[tuple[Sample, ...]]):
+    """As JSON text; NULL where there are none."""
+
+    impl = AnyText
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[Sample, ...] | None, dialect: Dialect) -> str | None:
+        return nested.to_json(value or ())
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[Sample, ...]:
+        return nested.samples(value)
+
+
+class Logprobs(TypeDecorator[tuple[TokenLogprob, ...]]):
+    """As JSON text; NULL where there are none."""
+
+    impl = AnyText
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[TokenLogprob, ...] | None, dialect: Dialect) -> str | None:
+        return nested.to_json(value or ())
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[TokenLogprob, ...]:
+        return nested.logprobs(value)
+
+
+def word(words: type[StrEnum]) -> Enum:
+    """The enum's values as plain text, so that a new state needs no migration."""
+    return Enum(words, native_enum=False, length=16, values_callable=lambda kind: [word.value for word in kind])

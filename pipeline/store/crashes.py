@@ -1,0 +1,93 @@
+"""Stage 6: batches that workers died of. They are halved until the row at fault is alone, and that row is an error."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, select, update
+
+from pipeline.rows import Completion, Status
+from pipeline.store.entries import NewBatch, hold_job, insert_batches, insert_results, shard_record
+from pipeline.store.records import BatchState, ShardRecord
+from pipeline.store.schema import CRASHED, batches, jobs, shards
+from pipeline.store.work import MOST_CRASHES, UNDER_WAY, goes_on, is_on
+
+#: The error_type of a row that no worker survived.
+CRASH = "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A batch that nobody is given any more."""
+
+    job_id: str
+    batch_no: int
+    shard_no: int
+    row_ids: tuple[int, ...]
+
+
+def suspects(connection: Connection, job_id: str) -> list[tuple[Suspect, ShardRecord]]:
+    """Of a job that goes on; each with the shard that its rows are in."""
+    found = connection.execute(
+        select(batches.c.batch_no, batches.c.row_ids, shards)
+        .join(shards, and_(shards.c.job_id == batches.c.job_id, shards.c.shard_no == batches.c.shard_no))
+        .where(batches.c.job_id == job_id, _is_suspect(), is_on(job_id, *UNDER_WAY))
+        .order_by(batches.c.batch_no)
+    )
+    return [(Suspect(job_id, row.batch_no, row.shard_no, row.row_ids), shard_record(row)) for row in found]
+
+
+def suspected_jobs(connection: Connection) -> list[str]:
+    """Ids of the fleet's jobs that have suspects."""
+    found = (
+        select(batches.c.job_id)
+        .join(jobs, jobs.c.id == batches.c.job_id)
+        .where(_is_suspect(), jobs.c.fleet, goes_on(*UNDER_WAY))
+        .distinct()
+        .order_by(batches.c.job_id)
+    )
+    return list(connection.scalars(found))
+
+
+def split(connection: Connection, suspect: Suspect, now: float) -> bool:
+    """Into halves, each of which takes the blame with it; False where another transaction was first."""
+    parent = _close(connection, suspect, BatchState.SPLIT, now)
+    if parent is None:
+        return False
+    middle = len(suspect.row_ids) // 2
+    halves = [
+        NewBatch(
+            shard_no=suspect.shard_no,
+            row_ids=row_ids,
+            n_tokens=parent.n_tokens * len(row_ids) // len(suspect.row_ids),
+            crashes=MOST_CRASHES[batches] - 1,
+            error=parent.error,
+        )
+        for row_ids in (suspect.row_ids[:middle], suspect.row_ids[middle:])
+    ]
+    insert_batches(connection, suspect.job_id, halves, now)
+    return True
+
+
+def bury(connection: Connection, suspect: Suspect, key: str, now: float) -> bool:
+    """The one row, whose `key` this is, ends as an error; False where another transaction was first."""
+    batch = _close(connection, suspect, BatchState.DEAD, now, n_error=1)
+    if batch is None:
+        return False
+    (row_id,) = suspect.row_ids
+    told = f"More than one process ended while it was answering this row. The last one: {batch.error}."
+    completion = Completion(row_id, key, Status.ERROR, error_type=CRASH, error=told)
+    insert_results(connection, suspect.job_id, suspect.batch_no, batch.attempts, [completion], now)
+    return True
+
+
+def _is_suspect() -> ColumnElement[bool]:
+    return and_(CRASHED, batches.c.state == BatchState.PENDING, batches.c.crashes >= MOST_CRASHES[batches])
+
+
+def _close(
+    connection: Connection, suspect: Suspect, state: BatchState, now: float, **values: object
+) -> Row[tuple[object, ...]] | None:
+    """Its row, where it still is a suspect; the job is held."""
+    hold_job(connection, suspect.job_id)
+    named = and_(batches.c.job_id == suspect.job_id, batches.c.batch_no == suspect.batch_no)
+    closed = update(batches).where(named, _is_suspect()).values(state=state, finished_at=now, **values)
+    return connection.execute(closed.returning(batches)).one_or_none()

@@ -1,0 +1,129 @@
+"""`submit` where there is a fleet; the fleet's part is played with the real ledger."""
+
+import json
+import time
+
+import pytest
+
+from jobs.producer import producing
+from pipeline.buckets import PlannedBatch
+from pipeline.errors import RefusedError
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.store.queries import find_job, list_jobs, list_shards
+from pipeline.store.records import JobState, Role, WorkerState
+from pipeline.store.registry import Registry
+from tests.jobs.conftest import BROKER
+
+
+def encode(desk, job, shard):
+    done = desk.real.record_encoding(job.id, shard.shard_no, [PlannedBatch(tuple(shard.rows), 9)], [], 0.1)
+    assert len(done) == 1
+
+
+def test_with_a_broker_the_fleet_has_the_job_and_the_broker_is_not_needed(desk, submit):
+    result = submit(**BROKER)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("night is with the fleet: 5 rows to be answered.\nNo dispatcher lives ")
+    assert "pipeline resume night --wait  follows it to its end" in result.stdout
+    job = find_job(desk.database, "night")
+    assert (job.fleet, job.state, job.priority, job.context) == (True, JobState.RUNNING, 0, 512)
+    assert [list(shard.rows) for shard in list_shards(desk.database, job.id)] == [[0, 1], [2, 3], [4]]
+    assert Registry(desk.database).all() == []
+    assert "secret" not in result.output
+
+
+def test_the_workers_find_the_tokenizer_beside_the_shards(desk, submit, tmp_path):
+    assert submit(**BROKER, PIPELINE_SHARDS=(tmp_path / "shared").as_uri()).exit_code == 0
+    job = find_job(desk.database, "night")
+    assert job.tokenizer == f"file://{tmp_path}/shared/{job.id}/shards/tokenizer"
+    directory = tmp_path / "shared" / job.id / "shards" / "tokenizer"
+    assert len(Vocabulary(directory).ids(["Hello"])[0]) == 5
+    assert all(shard.path.startswith("file://") for shard in list_shards(desk.database, job.id))
+
+
+def test_a_dispatcher_that_lives_is_a_fleet_and_a_silent_one_is_none(desk, submit):
+    registry = Registry(desk.database, lambda: time.time() - 40)
+    registry.enter(Role.DISPATCHER, "far", 1)
+    assert submit("--name", "first").exit_code == 0
+    assert not find_job(desk.database, "first").fleet
+    desk.enter(Role.DISPATCHER)
+    assert submit("--name", "second").exit_code == 0
+    assert find_job(desk.database, "second").fleet
+
+
+def test_here_answers_here_although_there_is_a_fleet(desk, submit):
+    result = submit("--here", **BROKER)
+    assert result.exit_code == 0
+    job = find_job(desk.database, "night")
+    assert (job.fleet, job.state) == (False, JobState.DONE)
+
+
+def test_the_priority_is_no_part_of_what_a_job_is(desk, submit):
+    submit("--priority", "3", **BROKER)
+    assert find_job(desk.database, "night").priority == 3
+    again = submit("--priority", "-2", **BROKER)
+    assert again.exit_code == 0
+    assert "night is the same job as before." in again.stderr
+    assert find_job(desk.database, "night").priority == -2
+
+
+def test_json_is_the_standing(desk, submit):
+    told = json.loads(submit("--json", **BROKER).stdout)
+    assert (told["job"], told["state"], told["rows"]["total"]) == ("night", "running", 5)
+    assert told["fleet"]["held_up"].startswith("No dispatcher lives")
+
+
+def test_a_model_that_cannot_be_answered_is_refused_before_there_is_a_job(desk, submit, tiny_model, tmp_path):
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    for file in tiny_model.iterdir():
+        (strange / file.name).write_bytes(file.read_bytes())
+    config = json.loads((strange / "config.json").read_text())
+    (strange / "config.json").write_text(json.dumps(config | {"model_type": "t5"}))
+    result = submit("--model", str(strange), **BROKER)
+    assert result.exit_code == 1
+    assert "Models of type t5 have an encoder" in result.stderr
+    assert list_jobs(desk.database) == []
+
+
+def test_an_input_with_a_fault_is_no_job_where_nothing_is_begun(desk, submit, rows):
+    rows.write_text(rows.read_text() + "r1,again\n")
+    result = submit("--key", "id", **BROKER)
+    assert result.exit_code == 1
+    assert list_jobs(desk.database) == []
+    assert not any((desk.home / "jobs").iterdir())
+
+
+def test_an_input_with_a_fault_pauses_the_job_where_rows_may_be_answered(desk, submit, rows, at_shard):
+    rows.write_text(rows.read_text() + "r1,again\n")
+
+    def begin(job_id):
+        job = find_job(desk.database, job_id)
+        encode(desk, job, list_shards(desk.database, job_id)[0])
+        assert desk.real.claim_batch(job_id, 0, "far/gpu.1", 60.0) is not None
+
+    at_shard(0, begin)
+    result = submit("--key", "id", **BROKER)
+    assert result.exit_code == 1
+    assert "6 rows of night had been taken before, and what is answered of them stays" in result.stderr
+    job = find_job(desk.database, "night")
+    assert (job.state, job.paused_at is None) == (JobState.CUTTING, False)
+    assert job.error in result.stderr
+
+
+def test_a_producer_is_in_the_registry_as_long_as_it_cuts(desk, submit, at_shard):
+    seen = []
+    at_shard(1, lambda job_id: seen.extend((job_id, one) for one in Registry(desk.database).all()))
+    submit(**BROKER)
+    ((job_id, producer),) = seen
+    assert (producer.role, producer.state, producer.job_id) == (Role.PRODUCER, WorkerState.BUSY, job_id)
+    assert Registry(desk.database).all() == []
+
+
+def test_of_two_producers_the_later_is_refused_and_leaves_no_trace(desk):
+    job = desk.cutting("new", fleet=True)
+    with producing(desk.database, job):
+        with pytest.raises(RefusedError, match="is being read by another process"), producing(desk.database, job):
+            pass
+        assert len(Registry(desk.database).all()) == 1
+    assert Registry(desk.database).all() == []

@@ -1,0 +1,230 @@
+"""The dispatcher, tick by tick, on a real broker and a real ledger."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.buckets import PlannedBatch
+from pipeline.errors import TryAgain
+from pipeline.ingest import token_files
+from pipeline.messages import pack, unpack
+from pipeline.rows import BatchTiming, Completion, Prompt, Status
+from pipeline.settings import Settings
+from pipeline.store.dispatch import Dispatch
+from pipeline.store.lookup import read_job
+from pipeline.store.queries import progress
+from pipeline.store.records import BatchState, Role, WorkerState
+from pipeline.store.registry import Registry
+from tests.redis_server import RedisServer
+from workers.broker.doorbell import Doorbell
+from workers.dispatcher import Dispatcher
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path / "redis")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def doorbell(redis) -> Doorbell:
+    return Doorbell(redis.url)
+
+
+@pytest.fixture
+def dispatcher(desk, doorbell) -> Dispatcher:
+    return made(desk, doorbell)
+
+
+def made(desk, doorbell, lost_after_s: float = 60.0) -> Dispatcher:
+    """Of a fleet with two GPU workers."""
+    desk.ledger.take_over(desk.job.id, fleet=True)
+    registry = Registry(desk.database)
+    for pid in (1, 2):
+        registry.enter(Role.GPU, "host", pid)
+    settings = Settings(home=desk.home, lost_after_s=lost_after_s)
+    return Dispatcher(Dispatch(desk.database, desk.keys_of), registry, doorbell, settings)
+
+
+def tick(dispatcher: Dispatcher, times: int = 1) -> None:
+    for _ in range(times):
+        left = iter([False])
+        dispatcher.run(lambda left=left: next(left, True))
+
+
+def states(desk) -> dict[BatchState, int]:
+    return {state: count for state, count in progress(desk.database, desk.job.id).batches.items() if count}
+
+
+def answer(desk, batch_no: int) -> None:
+    claim = desk.ledger.claim_batch(desk.job.id, batch_no, "worker", 60.0)
+    rows = [Completion(row_id, f"k{row_id}", Status.OK, "yes") for row_id in claim.row_ids]
+    assert desk.ledger.finish(claim, rows, BatchTiming(), "cpu")
+
+
+def test_shards_are_handed_to_tokenizers_no_more_than_they_can_soon_take(desk, dispatcher, doorbell):
+    tick(dispatcher)
+    assert doorbell.depth() == {"gpu": 0, "tokenizer": 2}
+    tick(dispatcher)
+    assert doorbell.depth() == {"gpu": 0, "tokenizer": 2}
+
+
+def test_batches_are_handed_out_by_credit_and_more_follows_what_is_answered(desk, dispatcher, doorbell):
+    desk.encode_all()
+    tick(dispatcher)
+    assert states(desk) == {BatchState.ENQUEUED: 6}
+    assert doorbell.depth()["gpu"] == 6
+    for batch_no in range(6):
+        answer(desk, batch_no)
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert read_job(desk.database, desk.job.id).state == "done"
+
+
+def test_a_message_carries_the_prompts_that_the_tokenizer_laid_by(desk, dispatcher, redis, doorbell, monkeypatch):
+    prompts = [Prompt(row_id, f"k{row_id}", (7, row_id + 1)) for row_id in range(3)]
+    place = str(desk.home / "00000-1.tokens")
+    token_files.write(place, [pack((1, 2), [prompt]) for prompt in prompts])
+    desk.encode_all(tokens={0: place})
+    sent = []
+    monkeypatch.setattr(doorbell, "ring_batch", lambda job_id, batch_no, payload: sent.append((batch_no, payload)) or 0)
+    tick(dispatcher)
+    assert [batch_no for batch_no, _ in sent] == list(range(6))
+    assert [unpack(payload).prompts for _, payload in sent[:3]] == [(prompt,) for prompt in prompts]
+    assert [payload for _, payload in sent[3:]] == [None] * 3
+
+
+def test_a_broker_that_is_away_blocks_it_and_is_told_of_and_nothing_is_handed_out(desk, dispatcher, redis):
+    desk.encode_all()
+    redis.stop()
+    tick(dispatcher)
+    news = dispatcher.facts()
+    assert news["state"] is WorkerState.BLOCKED
+    assert "broker" in news["note"]
+    assert states(desk) == {BatchState.PENDING: 6}
+    redis.start()
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert dispatcher.facts()["note"] is None
+    assert states(desk) == {BatchState.ENQUEUED: 6}
+
+
+def test_a_broker_whose_memory_is_half_full_gets_nothing_more(desk, dispatcher, redis):
+    desk.encode_all()
+    client = redis.client()
+    client.config_set("maxmemory", int(client.info("memory")["used_memory"] * 1.5))
+    tick(dispatcher)
+    assert "full" in dispatcher.facts()["note"]
+    assert states(desk) == {BatchState.PENDING: 6}
+
+
+def test_a_broker_that_lost_all_is_told_all_again_at_once(desk, dispatcher, redis, doorbell):
+    desk.encode_all()
+    tick(dispatcher)
+    assert doorbell.depth()["gpu"] == 6
+    redis.client().flushall()
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert doorbell.depth()["gpu"] == 6
+    assert states(desk) == {BatchState.ENQUEUED: 6}
+
+
+def test_messages_that_vanished_are_missed_after_a_while_but_not_those_that_still_wait(desk, doorbell, redis):
+    dispatcher = made(desk, doorbell, lost_after_s=0.0)
+    desk.encode_all()
+    tick(dispatcher)
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert doorbell.depth()["gpu"] == 6
+    redis.client().ltrim("pipeline:gpu", 0, 2)
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert doorbell.depth()["gpu"] == 9
+    assert states(desk) == {BatchState.ENQUEUED: 6}
+
+
+def test_two_dispatchers_hand_each_batch_out_once(desk, dispatcher, doorbell):
+    other = made(desk, doorbell)
+    desk.encode_all()
+    for _ in range(3):
+        tick(dispatcher)
+        tick(other)
+    assert doorbell.depth()["gpu"] == 6
+
+
+def test_it_tells_what_it_sees_of_the_broker(desk, dispatcher):
+    desk.encode_all()
+    tick(dispatcher, 2)
+    facts = json.loads(dispatcher.facts()["facts"])
+    assert set(facts["queued"]) == {"gpu", "tokenizer"}
+    assert facts["memory"][0] > 0 < facts["memory"][1]
+
+
+def test_tokenizers_that_are_many_get_more_shards_at_once(desk, dispatcher, doorbell):
+    registry = Registry(desk.database)
+    worker = registry.enter(Role.TOKENIZER, "host", 1)
+    registry.beat(worker, facts=json.dumps({"concurrency": 8}))
+    tick(dispatcher)
+    assert doorbell.depth()["tokenizer"] == 2
+
+
+def test_shards_of_a_job_are_handed_out_although_another_has_many_batches_waiting(desk, dispatcher, doorbell):
+    desk.encode_all()
+    ledger = desk.ledger
+    big = ledger.create_job("big", "{}", "print", "model", "input", fleet=True)
+    ledger.add_shard(big.id, 0, "/nowhere", 0, 500)
+    ledger.finish_cutting(big.id, 500)
+    ledger.record_encoding(big.id, 0, [PlannedBatch((row,), 1) for row in range(500)], [], 0.0)
+    ledger.add_shard(late_job(ledger), 0, "/nowhere", 0, 5)
+    tick(dispatcher)
+    assert doorbell.depth()["tokenizer"] == 1
+
+
+def late_job(ledger) -> str:
+    return ledger.create_job("late", "{}", "print", "model", "input", fleet=True, priority=10).id
+
+
+def test_while_the_database_was_away_nobody_could_renew_a_lease_so_none_is_taken_to_have_run_out(
+    desk, dispatcher, monkeypatch
+):
+    desk.encode_all()
+    claim = desk.ledger.claim_batch(desk.job.id, 0, "worker", 0.01)
+    assert desk.ledger.begin(claim)
+    complete_jobs = dispatcher._dispatch.complete_jobs
+
+    def away():
+        monkeypatch.setattr(dispatcher._dispatch, "complete_jobs", complete_jobs)
+        raise TryAgain("The database did not answer.")
+
+    monkeypatch.setattr(dispatcher._dispatch, "recover", lambda *_, **__: away())
+    tick(dispatcher)
+    monkeypatch.undo()
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert states(desk)[BatchState.LEASED] == 1
+    dispatcher._trusts_leases_from = dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert BatchState.LEASED not in states(desk)
+
+
+def test_prompts_that_cannot_be_read_keep_no_message_back(desk, dispatcher, doorbell, monkeypatch):
+    desk.encode_all(tokens={0: "nowhere://0.tokens"})
+    tick(dispatcher)
+    assert doorbell.depth()["gpu"] == 6
+
+
+def test_the_prompts_of_a_job_that_is_done_are_deleted(desk, dispatcher):
+    place = desk.home / "00000-1.tokens"
+    token_files.write(str(place), [pack((1,), [Prompt(row_id, f"k{row_id}", (7,))]) for row_id in range(3)])
+    desk.encode_all(tokens={0: str(place)})
+    tick(dispatcher)
+    for batch_no in range(6):
+        answer(desk, batch_no)
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert read_job(desk.database, desk.job.id).state == "done"
+    assert not place.exists()

@@ -1,0 +1,119 @@
+"""A process of the tokenizer pool on real shards, and what it leaves for the GPU workers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.ingest.inputs import resolve
+from pipeline.ingest.token_files import TokenFiles
+from pipeline.journey import cut_job
+from pipeline.messages import unpack
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.settings import Settings
+from pipeline.spec import build_spec
+from pipeline.store.database import Database, open_database
+from pipeline.store.dispatch import Dispatch
+from pipeline.store.ledger import Ledger
+from pipeline.store.lookup import find_shard, read_job
+from pipeline.store.queries import progress
+from pipeline.store.records import BatchState, ShardState
+from workers.tokenizer import TokenizerDesk
+
+TEXTS = ["one", "two", None, "four", "five " * 200, "six", "seven", "eight", "nine", "ten"]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    variables = {"PIPELINE_HOME": str(tmp_path), "PIPELINE_SHARD_ROWS": "4", "PIPELINE_BATCH_ROWS": "2"}
+    return Settings.from_environment(variables)
+
+
+@pytest.fixture
+def database(settings) -> Iterator[Database]:
+    database = open_database(settings)
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def job(settings, database, tiny_model, tmp_path) -> str:
+    """Its id; ten rows in three shards, of which row 2 is null and row 4 too long."""
+    pq.write_table(pa.table({"text": TEXTS}), tmp_path / "rows.parquet")
+    spec = build_spec({"inputs": str(tmp_path / "rows.parquet"), "model": "m", "prompt": "Say: {text}", "raw": True})
+    ledger = Ledger(database)
+    made = ledger.create_job("night", spec.model_dump_json(), "print", "model", "input", fleet=True)
+    ledger.set_tokenizer(made.id, str(tiny_model), 512)
+    cut_job(ledger, made, spec, resolve(spec.inputs), settings.shard_directory(made.id), 4, 0)
+    return made.id
+
+
+@pytest.fixture
+def desk(settings, database) -> TokenizerDesk:
+    return TokenizerDesk(database, settings, "host/tokenizer.1")
+
+
+def test_a_shard_becomes_batches_whose_prompts_are_laid_by(desk, database, settings, job, tiny_model):
+    for shard_no in range(3):
+        desk.encode(job, shard_no)
+    told = progress(database, job)
+    assert (told.batches[BatchState.PENDING], told.error) == (5, 2)
+    bells = Dispatch(database, lambda shard: []).enqueue_batches(100)
+    payloads = [unpack(TokenFiles().message(bell.tokens, bell.part)) for bell in bells]
+    vocabulary = Vocabulary(tiny_model)
+    read = {
+        prompt.row_id: vocabulary.show((*payload.prefix, *prompt.own_ids))
+        for payload in payloads
+        for prompt in payload.prompts
+    }
+    assert read == {row: f"Say: {text}" for row, text in enumerate(TEXTS) if row not in (2, 4)}
+
+
+def test_a_message_that_comes_twice_or_late_changes_nothing(desk, database, job):
+    desk.encode(job, 0)
+    desk.encode(job, 0)
+    desk.encode("no such job", 0)
+    desk.encode(job, 99)
+    assert progress(database, job).batches[BatchState.PENDING] == 2
+
+
+def test_a_shard_that_another_holds_is_left_to_it(desk, database, job):
+    assert Ledger(database).claim_shard(job, 0, "other", 60.0) is not None
+    desk.encode(job, 0)
+    assert find_shard(database, job, 0).state is ShardState.LEASED
+
+
+def test_a_shard_that_is_gone_pauses_the_job_with_the_reason_and_is_free_for_when_it_is_back(desk, database, job):
+    place = Path(find_shard(database, job, 1).path)
+    place.rename(place.with_suffix(".away"))
+    desk.encode(job, 1)
+    paused = read_job(database, job)
+    assert paused.paused_at is not None
+    assert str(place) in paused.error
+    assert find_shard(database, job, 1).state is ShardState.PENDING
+    place.with_suffix(".away").rename(place)
+    Ledger(database).unpause(job)
+    desk.encode(job, 1)
+    assert find_shard(database, job, 1).state is ShardState.ENCODED
+
+
+def test_what_the_moment_refuses_is_tried_again_later_and_pauses_nothing(desk, database, job, monkeypatch):
+    from pipeline.errors import TryAgain
+
+    def full(place, messages):
+        raise TryAgain("The disk is full.")
+
+    monkeypatch.setattr("workers.tokenizer.token_files.write", full)
+    desk.encode(job, 0)
+    assert read_job(database, job).paused_at is None
+    assert find_shard(database, job, 0).state is ShardState.PENDING
+
+
+def test_a_job_that_was_not_made_for_a_fleet_is_paused_and_told_so(desk, database, settings, job):
+    ledger = Ledger(database)
+    local = ledger.create_job("local", read_job(database, job).spec_json, "print", "model", "input")
+    ledger.add_shard(local.id, 0, find_shard(database, job, 0).path, 0, 4)
+    desk.encode(local.id, 0)
+    assert "pipeline resume local" in read_job(database, local.id).error

@@ -1,0 +1,74 @@
+"""One device's worker: a process that hears of batches, answers them with a model kept warm, and records the answers.
+
+Started by its supervisor (workers/guard.py), which starts it anew where it dies.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pipeline.errors import ModelError, PipelineError, TryAgain
+from pipeline.inference.device import choose_device
+from pipeline.settings import Settings
+from pipeline.store.database import open_database
+from pipeline.store.ledger import Ledger
+from pipeline.store.records import Role
+from pipeline.store.registry import Registry
+from workers.broker.app import ANSWER, make_app
+from workers.broker.celery_worker import run_solo
+from workers.guard import TRY_AGAIN
+from workers.hands import Hands
+from workers.heartbeat import Heartbeat
+from workers.loaded import Loaded
+from workers.logs import log_to_stderr
+from workers.tally import Tally
+
+
+def run_gpu(settings: Settings, device: str) -> int:
+    """The exit status, once it was asked to stop."""
+    settings = replace(settings, device=device)
+    database = open_database(settings)
+    ledger, registry, tally = Ledger(database), Registry(database), Tally()
+    worker_id = registry.enter(Role.GPU, socket.gethostname(), os.getpid(), device)
+    _require_device(registry, worker_id, device)
+    heartbeat = Heartbeat(registry, worker_id, tally.facts)
+
+    @contextmanager
+    def loading(job_id: str, model: str) -> Iterator[None]:
+        """Told at once: what a process dies of while it loads is the model, and before and after it is a batch."""
+        with tally.loading(job_id, model):
+            heartbeat.beat()
+            yield
+        heartbeat.beat()
+
+    hands = Hands(worker_id, ledger, Loaded(database, settings, loading).answering, tally, settings.lease_s)
+    app = make_app(settings.required_broker_url())
+    app.task(name=ANSWER)(hands.receive)
+    with heartbeat.beating(), hands.working():
+        return run_solo(app, "gpu", on_stop=hands.stop)
+
+
+def _require_device(registry: Registry, worker_id: str, device: str) -> None:
+    """Raises ModelError at once: found later, it would look like a fault of the first job that comes along."""
+    try:
+        choose_device(device)
+    except ModelError as error:
+        registry.fail(worker_id, str(error))
+        raise
+
+
+def main() -> None:
+    """`python -m workers.gpu DEVICE`."""
+    log_to_stderr("gpu")
+    try:
+        sys.exit(run_gpu(Settings.from_environment(), sys.argv[1]))
+    except PipelineError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        sys.exit(TRY_AGAIN if isinstance(error, TryAgain) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Stands beside a GPU worker's process: starts it anew where it dies, tells the ledger at once, and knows when to stop.
+
+It loads no torch, so that it stays when memory runs out.
+"""
+
+import logging
+import os
+import socket
+import sys
+
+from pipeline.errors import PipelineError
+from pipeline.settings import Settings
+from pipeline.store.database import open_database
+from pipeline.store.ledger import Ledger
+from pipeline.store.records import Role, WorkerRecord, WorkerState
+from pipeline.store.registry import Registry
+from workers.supervisor import Child, Supervisor, describe_exit
+
+_LOG = logging.getLogger(__name__)
+#: Deaths in a row, without a batch in between, before it is no accident any more: at the start, while a model is
+#: loaded, and while batches are answered (a batch of a thousand rows is halved ten times until its bad row is alone).
+_AT_START, _LOADING, _ANSWERING = 3, 3, 25
+#: Seconds that a worker has to end its batch, once it is asked to stop; then its lease frees what it held.
+_GRACE_S = 100.0
+#: Deaths are counted, so that there is no need to wait long between two: a row that kills takes many to be found.
+_LONGEST_PAUSE_S = 4.0
+#: The exit status of a worker that ends because others are away (sysexits' EX_TEMPFAIL).
+TRY_AGAIN = 75
+
+
+class Guard:
+    """`died` decides whether a worker that died is started again."""
+
+    def __init__(self, ledger: Ledger, registry: Registry, device: str) -> None:
+        self._ledger, self._registry, self._device = ledger, registry, device
+        self._host = socket.gethostname()
+        self._at_start = self._loading = self._answering = 0
+
+    def forget_failures(self) -> None:
+        """What was told of earlier tries on this device."""
+        for record in self._registry.all():
+            if (record.state, record.host, record.device) == (WorkerState.FAILED, self._host, self._device):
+                self._registry.leave(record.id)
+
+    def died(self, pid: int, returncode: int) -> bool:
+        """Whether it is started again. One that ended by itself, since the broker or the database was away, signed off
+        before; one that failed has told why."""
+        if returncode in (0, TRY_AGAIN):
+            return True
+        what = describe_exit(returncode).removeprefix("was ")
+        try:
+            return self._died(pid, what)
+        except PipelineError as error:
+            _LOG.warning("The ledger could not be told that a worker is dead (%s): %s", what, error)
+            return True
+
+    def _died(self, pid: int, what: str) -> bool:
+        record = self._record(pid)
+        if record is None:
+            self._at_start += 1
+            return self._at_start < _AT_START or self._give_up(
+                f"Its process ended at its start, {_AT_START} times in a row: {what}."
+            )
+        if record.state is WorkerState.FAILED:
+            return False
+        self._at_start = 0
+        if record.batches:
+            self._loading = self._answering = 0
+        self._ledger.died(record.id, what)
+        self._registry.leave(record.id)
+        if record.state is WorkerState.LOADING:
+            return self._died_loading(record, what)
+        self._answering += 1
+        return self._answering < _ANSWERING or self._give_up(
+            f"Its process ended {_ANSWERING} times in a row before it had answered a batch: {what}. Look at its device."
+        )
+
+    def _died_loading(self, record: WorkerRecord, what: str) -> bool:
+        """The model is too large for this machine, or breaks it: its job waits for a person, others go on."""
+        self._loading += 1
+        if self._loading >= _LOADING and record.job_id is not None:
+            self._loading = 0
+            self._ledger.pause(
+                record.job_id,
+                f"A worker on {self._host} died while it loaded the model {record.model}, {_LOADING} times in a row: "
+                f"{what}. Look whether the machine has memory for it, then resume the job.",
+            )
+        return True
+
+    def _give_up(self, why: str) -> bool:
+        _LOG.error("The worker on %s is not started again. %s", self._device, why)
+        worker_id = self._registry.enter(Role.GPU, self._host, 0, self._device)
+        self._registry.fail(worker_id, why)
+        return False
+
+    def let_go(self) -> None:
+        """What a worker held that was asked to stop and killed since it did not: that is nobody's fault."""
+        try:
+            for record in self._registry.all():
+                if (record.host, record.device, record.role) == (self._host, self._device, Role.GPU) and _ended(record):
+                    self._ledger.let_go(record.id)
+                    self._registry.leave(record.id)
+        except PipelineError as error:
+            _LOG.warning("What the worker held is free when its lease runs out: %s", error)
+
+    def _record(self, pid: int) -> WorkerRecord | None:
+        return next(
+            (
+                record
+                for record in self._registry.all()
+                if (record.host, record.pid, record.role) == (self._host, pid, Role.GPU)
+            ),
+            None,
+        )
+
+
+def _ended(record: WorkerRecord) -> bool:
+    try:
+        os.kill(record.pid, 0)
+    except ProcessLookupError:
+        return record.state is not WorkerState.FAILED
+    return False
+
+
+def run_guarded(settings: Settings, device: str) -> int:
+    """The exit status: 0 once it was asked to stop, 1 where the worker cannot be kept running."""
+    settings.required_broker_url()
+    database = open_database(settings)
+    guard = Guard(Ledger(database), Registry(database), device)
+    guard.forget_failures()
+    child = Child(f"gpu {device}", [sys.executable, "-m", "workers.gpu", device], os.environ)
+    supervisor = Supervisor(
+        [child],
+        lambda name, pid, returncode: guard.died(pid, returncode),
+        grace_s=_GRACE_S,
+        longest_pause_s=_LONGEST_PAUSE_S,
+    )
+    try:
+        return supervisor.run()
+    finally:
+        guard.let_go()

@@ -1,0 +1,161 @@
+"""The tokenizer workers: a pool of processes without torch that turn shards into batches, and lay their prompts by."""
+
+import json
+import logging
+import math
+import os
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from pipeline.buckets import budget
+from pipeline.costs import Costs, usual_costs
+from pipeline.encoding import Encoding
+from pipeline.errors import JobError, PipelineError, TryAgain
+from pipeline.ingest import token_files
+from pipeline.ingest.places import fetched, join
+from pipeline.messages import pack
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.settings import Settings
+from pipeline.spec import JobSpec
+from pipeline.store.database import Database, open_database
+from pipeline.store.ledger import Ledger
+from pipeline.store.lookup import find_shard, read_job
+from pipeline.store.queries import recent_rate
+from pipeline.store.records import JobRecord, Role, ShardClaim, WorkerState
+from pipeline.store.registry import News, Registry
+from workers.broker.app import ENCODE, make_app
+from workers.broker.celery_worker import run_prefork
+from workers.heartbeat import Heartbeat
+
+_LOG = logging.getLogger(__name__)
+#: Jobs whose tokenizer and template a process keeps ready.
+_JOBS = 8
+
+
+class TokenizerDesk:
+    """One process of the pool. Its connections to the database are its own."""
+
+    def __init__(self, database: Database, settings: Settings, owner: str) -> None:
+        self._database, self._settings, self._owner = database, settings, owner
+        self._ledger = Ledger(database)
+        self._encodings: OrderedDict[str, Encoding] = OrderedDict()
+
+    def encode(self, job_id: str, shard_no: int) -> None:
+        """A message may come twice or late: what the ledger does not give is dropped."""
+        claim = self._claim(job_id, shard_no)
+        if claim is None:
+            return
+        try:
+            with _kept(self._ledger, claim, self._settings.lease_s):
+                self._encode(claim)
+        except PipelineError as error:
+            _LOG.warning("Shard %d of job %s is given back: %s", shard_no, job_id, error)
+            self._give_up(claim, error)
+        except Exception as fault:
+            _LOG.exception("Shard %d of job %s met a fault of the program.", shard_no, job_id)
+            kind = type(fault).__name__
+            self._give_up(claim, JobError(f"Its shard {shard_no} met a fault of the program itself: {kind}."))
+
+    def _claim(self, job_id: str, shard_no: int) -> ShardClaim | None:
+        try:
+            return self._ledger.claim_shard(job_id, shard_no, self._owner, self._settings.lease_s)
+        except PipelineError as error:
+            _LOG.warning("Shard %d of job %s was not claimed: %s", shard_no, job_id, error)
+            return None
+
+    def _encode(self, claim: ShardClaim) -> None:
+        job = read_job(self._database, claim.job_id)
+        encoding = self._encoding(job)
+        shard = find_shard(self._database, job.id, claim.shard_no)
+        within = budget(self._settings, recent_rate(self._database, job), encoding.samples)
+        encoded = encoding.shard(shard, within)
+        place = join(self._settings.shard_directory(job.id), f"{claim.shard_no:05}-{claim.fence}.tokens")
+        token_files.write(place, [pack(encoding.prefix, prompts) for prompts in encoded.prompts])
+        self._ledger.record_encoding(
+            job.id, claim.shard_no, encoded.planned, encoded.failures, encoded.seconds, tokens=place
+        )
+
+    def _encoding(self, job: JobRecord) -> Encoding:
+        if job.id not in self._encodings:
+            spec = JobSpec.model_validate_json(job.spec_json)
+            if job.tokenizer is None or job.context is None:
+                raise JobError(f"{job.name} was not submitted to a fleet. Go on with it: pipeline resume {job.name}")
+            vocabulary = Vocabulary(fetched(job.tokenizer, self._settings.home / "tokenizers"))
+            first = find_shard(self._database, job.id, 0)
+            self._encodings[job.id] = Encoding(job, spec, vocabulary, job.context, _costs(spec), self._settings, first)
+        self._encodings.move_to_end(job.id)
+        while len(self._encodings) > _JOBS:
+            self._encodings.popitem(last=False)
+        return self._encodings[job.id]
+
+    def _give_up(self, claim: ShardClaim, error: PipelineError) -> None:
+        """What is the job's fault stops the job, and says why; what is the moment's is tried again. A job that ended
+        meanwhile, or is gone, needs neither."""
+        try:
+            with suppress(JobError):
+                if isinstance(error, JobError):
+                    self._ledger.pause(claim.job_id, str(error))
+            self._ledger.give_back_shard(claim)
+        except TryAgain as fault:
+            _LOG.warning("The lease of shard %d runs out by itself: %s", claim.shard_no, fault)
+
+
+def run_tokenizer(settings: Settings, concurrency: int) -> int:
+    """The exit status, once it was asked to stop."""
+    database = open_database(settings)
+    registry = Registry(database)
+    worker_id = registry.enter(Role.TOKENIZER, socket.gethostname(), os.getpid())
+    news = News(state=WorkerState.BUSY, facts=json.dumps({"concurrency": concurrency}))
+    heartbeat = Heartbeat(registry, worker_id, lambda: news)
+    app = make_app(settings.required_broker_url())
+    # Opened where they are used: connections are not to be shared with the processes of the pool.
+    desks: list[TokenizerDesk] = []
+
+    def open_desk() -> None:
+        """At the start of each process, or, where the database was away then, when it has something to do."""
+        with suppress(PipelineError):
+            desks.append(TokenizerDesk(open_database(settings), settings, worker_id))
+
+    def encode(job_id: str, shard_no: int) -> None:
+        try:
+            if not desks:
+                desks.append(TokenizerDesk(open_database(settings), settings, worker_id))
+            desks[0].encode(job_id, shard_no)
+        except PipelineError as error:
+            _LOG.warning("Shard %d of job %s is left to be sent again: %s", shard_no, job_id, error)
+
+    app.task(name=ENCODE)(encode)
+    heartbeat.beat()
+    heartbeat.pause_at_forks()
+    with heartbeat.beating():
+        return run_prefork(app, "tokenizer", concurrency, on_child_start=open_desk)
+
+
+def _costs(spec: JobSpec) -> Costs:
+    """Estimates: which device will answer, nobody knows yet. A deterministic job shares the job's prefix alone."""
+    usual = usual_costs("cuda")
+    return replace(usual, level_s=math.inf) if spec.deterministic else usual
+
+
+@contextmanager
+def _kept(ledger: Ledger, claim: ShardClaim, lease_s: float) -> Iterator[None]:
+    """Very long texts take longer than a lease."""
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(lease_s / 3):
+            with suppress(TryAgain):
+                if not ledger.renew_shard(claim, lease_s):
+                    return
+
+    thread = threading.Thread(target=renew, name=f"shard-{claim.shard_no}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,47 @@
+"""A whole fleet on one machine: a Redis of its own where none is named, and each role as a child of this process."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.settings import Settings
+from pipeline.store.database import open_database
+from workers.broker.server import private_command
+from workers.supervisor import Child, Supervisor
+
+#: For the guards of GPU workers, which give these a little less.
+_GRACE_S = 110.0
+
+
+def run_all(settings: Settings, tokenizers: int, devices: tuple[str, ...], on_stop: Callable[[], None]) -> int:
+    """The exit status, once it was asked to stop; `on_stop` is called then. Raises JobError where there is no Redis."""
+    home = settings.make_home()
+    # Once, before several processes find it missing; and what is wrong with it is told once.
+    open_database(settings).dispose()
+    with _broker(settings, home / "redis") as (server, broker_url):
+        environment = os.environ | {"PIPELINE_BROKER_URL": broker_url}
+        commands = [*server, *_roles(tokenizers, devices)]
+        children = [Child(name, argv, environment) for name, argv in commands]
+        return Supervisor(children, on_stop=on_stop, grace_s=_GRACE_S).run()
+
+
+@contextmanager
+def _broker(settings: Settings, directory: Path) -> Iterator[tuple[list[tuple[str, list[str]]], str]]:
+    """What to keep running for it, which is nothing where one is named, and its URL."""
+    if settings.broker_url is not None:
+        yield [], settings.broker_url
+        return
+    with private_command(directory) as (argv, url):
+        yield [("redis", argv)], url
+
+
+def _roles(tokenizers: int, devices: tuple[str, ...]) -> list[tuple[str, list[str]]]:
+    command = [sys.executable, "-m", "jobs"]
+    gpus = [(f"gpu {device}", [*command, "worker", "gpu", "--device", device]) for device in devices]
+    return [
+        *gpus,
+        ("tokenizer", [*command, "worker", "tokenizer", "--concurrency", str(tokenizers)]),
+        ("dispatcher", [*command, "dispatcher"]),
+    ]
