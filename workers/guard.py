@@ -104,14 +104,13 @@ class Guard:
             _LOG.warning("What the worker held is free when its lease runs out: %s", error)
 
     def _record(self, pid: int) -> WorkerRecord | None:
-        return next(
-            (
-                record
-                for record in self._registry.all()
-                if (record.host, record.pid, record.role) == (self._host, pid, Role.GPU)
-            ),
-            None,
-        )
+        """The newest: in a container that starts again, pids do so too."""
+        known = [
+            record
+            for record in self._registry.all()
+            if (record.host, record.pid, record.role) == (self._host, pid, Role.GPU)
+        ]
+        return max(known, key=lambda record: record.started_at, default=None)
 
 
 def _ended(record: WorkerRecord) -> bool:

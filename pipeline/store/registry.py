@@ -51,9 +51,6 @@ class Registry:
         worker_id = f"{host}/{role}.{uuid4().hex}"
         with self._lock, writing(self._engine) as connection:
             now = self._moment(connection)
-            # One process at a time has a pid, so that whoever had it before is no more.
-            before = (workers.c.host == host, workers.c.pid == pid, workers.c.role == role)
-            connection.execute(delete(workers).where(*before, workers.c.pid > 0))
             entry = WorkerRecord(worker_id, role, host, pid, WorkerState.STARTING, now, now, device=device)
             _write(connection, entry)
             self._entered[worker_id] = entry

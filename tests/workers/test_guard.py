@@ -118,3 +118,10 @@ def test_one_that_lives_keeps_what_it_holds(desk, guard, registry):
     assert desk.ledger.claim_batch(desk.job.id, 0, owner, 60.0)
     guard.let_go()
     assert len(registry.all()) == progress(desk.database, desk.job.id).batches[BatchState.LEASED] == 1
+
+
+def test_of_several_that_had_its_pid_the_newest_is_meant(desk, guard, registry, pid):
+    worker(registry, pid, state=WorkerState.LOADING, job_id=desk.job.id)
+    newest = worker(registry, pid, state=WorkerState.BUSY)
+    assert guard.died(pid, KILLED) is True
+    assert newest not in {record.id for record in registry.all()}
