@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, case, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, or_, select, update
 
 from pipeline.rows import BatchTiming, Completion, Status
 from pipeline.store.entries import insert_results
 from pipeline.store.records import BatchState, Claim, JobState
 from pipeline.store.schema import batches
-from pipeline.store.work import UNDER_WAY, free, is_free, is_held, is_on, ran_out, take
+from pipeline.store.work import UNDER_WAY, free, hold, is_free, is_held, is_on, ran_out, take, write
 
 #: How a row may end in a batch.
 ANSWERS = frozenset({Status.OK, Status.TRUNCATED, Status.ERROR})
@@ -41,6 +41,12 @@ def claim_named(
 
 
 def begin(connection: Connection, claim: Claim, now: float) -> bool:
+    # A holder is at one batch at a time: what it began before is answered, and must not be blamed for its death now.
+    owner = select(batches.c.lease_owner).where(is_held(claim)).scalar_subquery()
+    before = and_(batches.c.lease_until.is_not(None), batches.c.begun_at.is_not(None), batches.c.lease_owner == owner)
+    # All in one order, as others hold them who renew the same leases.
+    held = hold(connection, batches, or_(is_held(claim), before), wait=True)
+    write(connection, batches, [key for key in held if key != (claim.job_id, claim.batch_no)], begun_at=None)
     begun = connection.execute(
         update(batches).where(is_held(claim), is_on(claim.job_id, *UNDER_WAY)).values(begun_at=now)
     )

@@ -90,6 +90,24 @@ def test_what_was_not_begun_is_not_blamed(ledger, job):
     assert ledger.claim_batch(job.id, 0, "survivor", 60).attempts == 6
 
 
+def test_what_is_answered_and_not_recorded_yet_is_not_blamed_for_the_next_ones_death(ledger, road):
+    """A worker records one batch while it is at the next."""
+    job = road.encoded_job(n_rows=12, shard_rows=12)
+    answered, deadly = (ledger.claim(job.id, "gpu", 60) for _ in range(2))
+    other = ledger.claim(job.id, "another", 60)
+    assert ledger.begin(other)
+    for claim in (answered, deadly):
+        assert ledger.begin(claim)
+    ledger.died("gpu", "killed")
+    for claim in (answered, deadly):
+        assert ledger.begin(ledger.claim_batch(job.id, claim.batch_no, "gpu", 60))
+    ledger.died("gpu", "killed")
+    ledger.died("another", "killed")
+    assert ledger.bisect(job.id, lambda shard: []) == (1, 0)
+    assert ledger.claim_batch(job.id, answered.batch_no, "gpu", 60) is not None
+    assert ledger.claim_batch(job.id, deadly.batch_no, "gpu", 60) is None
+
+
 def test_what_was_given_back_is_not_blamed(ledger, job):
     for _ in range(5):
         claim = ledger.claim_batch(job.id, 0, "worker", 60)
