@@ -51,7 +51,7 @@ def test_what_a_dead_worker_held_is_free_at_once_and_only_what_it_had_begun_is_b
     assert registry.all() == []
     assert [desk.ledger.bisect(desk.job.id, desk.keys_of), guard.died(pid, KILLED)] == [(0, 0), True]
     again = worker(registry, pid, state=WorkerState.BUSY)
-    for claim in (begun, waiting):
+    for claim in (waiting, begun):
         taken = desk.ledger.claim_batch(desk.job.id, claim.batch_no, again, 60.0)
         desk.ledger.begin(taken)
     guard.died(pid, KILLED)
@@ -125,3 +125,18 @@ def test_of_several_that_had_its_pid_the_newest_is_meant(desk, guard, registry, 
     newest = worker(registry, pid, state=WorkerState.BUSY)
     assert guard.died(pid, KILLED) is True
     assert newest not in {record.id for record in registry.all()}
+
+
+def test_one_that_failed_and_told_why_is_not_started_again_and_its_reason_stays(guard, registry, pid):
+    registry.fail(worker(registry, pid), "There is no device cuda:7.")
+    assert guard.died(pid, 1) is False
+    (record,) = registry.all()
+    assert record.note == "There is no device cuda:7."
+
+
+def test_what_failed_before_on_its_device_is_forgotten_when_it_is_tried_again(guard, registry, pid):
+    registry.fail(worker(registry, pid), "There is no device cuda:7.")
+    other = registry.enter(Role.GPU, socket.gethostname(), 1, "cuda:1")
+    registry.fail(other, "It has no memory.")
+    guard.forget_failures()
+    assert [record.id for record in registry.all()] == [other]

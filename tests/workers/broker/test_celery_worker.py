@@ -204,3 +204,15 @@ def test_a_message_of_another_version_is_dropped_unread(server, bell, start_work
     assert any("that this version does not understand" in line for line in worker.lines)
     assert "somebody" not in worker.output.read_text()
     assert worker.stop() == 0
+
+
+@pytest.mark.parametrize("pool", ["solo", "prefork"])
+def test_what_is_no_message_is_dropped_and_ends_nothing(server, bell, start_worker, pool):
+    worker = start_worker(server.url, pool)
+    for nonsense in ("somebody's rows", "{}", '{"body": "somebody"}', "[1, 2]", ""):
+        server.client().lpush("pipeline:gpu", nonsense)
+    bell.ring_batch("night", 1, None)
+    assert worker.says("end 1")
+    assert any("is no message, and was dropped" in line for line in worker.lines)
+    assert "somebody" not in worker.output.read_text()
+    assert worker.stop() == 0
