@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 from pipeline.answering import Answered
 from pipeline.inference.completions import Finished
@@ -34,7 +35,11 @@ class Idle:
         ]
         tokens = sum(len(prompt.own_ids) for prompt in payload.prompts)
         timing = BatchTiming(load_s=load_s, prefill_s=1e-6 * tokens, computed_tokens=tokens, output_tokens=len(done))
-        return Answered(claim, "none", Finished(tuple(done), timing), ())
+        return Answered(claim, "none", Finished(tuple(partial(_same, row) for row in done), timing), ())
+
+
+def _same(row: Completion) -> Completion:
+    return row
 
 
 def main() -> None:
