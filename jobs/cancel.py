@@ -1,18 +1,16 @@
 """`pipeline cancel`: a job stops until it is resumed; every row without a result is recorded as cancelled."""
 
 import shlex
-from collections.abc import Iterator
+from functools import partial
 
 import click
 
 from jobs.tables import counted
-from pipeline.ingest.rows import read_rows
 from pipeline.settings import Settings
-from pipeline.spec import JobSpec
 from pipeline.store.database import open_database
 from pipeline.store.ledger import Ledger
 from pipeline.store.queries import find_job, progress
-from pipeline.store.records import ShardRecord
+from workers.keys import keys_of
 
 
 @click.command(short_help="Stop a job; what is answered stays.")
@@ -24,12 +22,7 @@ def cancel(job: str) -> None:
     """
     database = open_database(Settings.from_environment())
     found = find_job(database, job)
-    key = JobSpec.model_validate_json(found.spec_json).key
-
-    def keys_of(shard: ShardRecord) -> Iterator[tuple[int, str]]:
-        return ((row.row_id, row.key) for row in read_rows(shard.path, shard.row_from, columns=(), key=key))
-
-    Ledger(database).cancel(found.id, keys_of)
+    Ledger(database).cancel(found.id, partial(keys_of, database))
     figures = progress(database, found.id)
     recorded = figures.recorded
     stay = "has its result and keeps it" if recorded == 1 else "have their results and keep them"

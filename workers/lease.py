@@ -1,16 +1,18 @@
-"""A claimed batch stays claimed for as long as its worker lives: a thread renews the lease while the model runs."""
+"""What a process works on stays its own for as long as it lives: a thread renews the lease meanwhile."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pipeline.errors import PipelineError
-from pipeline.store.ledger import Ledger
-from pipeline.store.records import Claim
+from pipeline.store.records import Claim, ShardClaim
+
+_Held = TypeVar("_Held", Claim, ShardClaim)
 
 
 @contextmanager
-def kept(ledger: Ledger, claim: Claim, lease_s: float) -> Iterator[None]:
+def kept(renew_once: Callable[[_Held, float], bool], claim: _Held, lease_s: float) -> Iterator[None]:
     """Renews every third of the lease. A lost lease is not announced: the fence refuses what comes too late."""
     done = threading.Event()
 
@@ -18,11 +20,11 @@ def kept(ledger: Ledger, claim: Claim, lease_s: float) -> Iterator[None]:
         held = True
         while held and not done.wait(lease_s / 3):
             try:
-                held = ledger.renew(claim, lease_s)
+                held = renew_once(claim, lease_s)
             except PipelineError:
                 continue
 
-    thread = threading.Thread(target=renew, name=f"lease-{claim.batch_no}", daemon=True)
+    thread = threading.Thread(target=renew, name=f"lease-{claim.job_id}", daemon=True)
     thread.start()
     try:
         yield

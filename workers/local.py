@@ -67,7 +67,7 @@ class LocalRunner:
 
     def _answer(self, claim: Claim) -> None:
         try:
-            with kept(self._ledger, claim, self._lease_s):
+            with kept(self._ledger.renew, claim, self._lease_s):
                 self._journey.answer(claim)
         except BaseException:
             self._ledger.give_back(claim)

@@ -5,10 +5,8 @@ import logging
 import math
 import os
 import socket
-import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 
 from pipeline.buckets import budget
@@ -30,6 +28,7 @@ from pipeline.store.registry import News, Registry
 from workers.broker.app import ENCODE, make_app
 from workers.broker.celery_worker import run_prefork
 from workers.heartbeat import Heartbeat
+from workers.lease import kept
 
 _LOG = logging.getLogger(__name__)
 #: Jobs whose tokenizer and template a process keeps ready.
@@ -50,7 +49,7 @@ class TokenizerDesk:
         if claim is None:
             return
         try:
-            with _kept(self._ledger, claim, self._settings.lease_s):
+            with kept(self._ledger.renew_shard, claim, self._settings.lease_s):
                 self._encode(claim)
         except PipelineError as error:
             _LOG.warning("Shard %d of job %s is given back: %s", shard_no, job_id, error)
@@ -139,23 +138,3 @@ def _costs(spec: JobSpec) -> Costs:
     """Estimates: which device will answer, nobody knows yet. A deterministic job shares the job's prefix alone."""
     usual = usual_costs("cuda")
     return replace(usual, level_s=math.inf) if spec.deterministic else usual
-
-
-@contextmanager
-def _kept(ledger: Ledger, claim: ShardClaim, lease_s: float) -> Iterator[None]:
-    """Very long texts take longer than a lease."""
-    done = threading.Event()
-
-    def renew() -> None:
-        while not done.wait(lease_s / 3):
-            with suppress(TryAgain):
-                if not ledger.renew_shard(claim, lease_s):
-                    return
-
-    thread = threading.Thread(target=renew, name=f"shard-{claim.shard_no}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()

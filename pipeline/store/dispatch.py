@@ -4,7 +4,7 @@ Each method is one transaction, or several where it says so.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, and_
@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Engine, and_
 from pipeline.errors import JobError, TryAgain
 from pipeline.store import crashes, lifecycle, outbox
 from pipeline.store.leases import SILENT
-from pipeline.store.ledger import Ledger
+from pipeline.store.ledger import KeysOf, Ledger
 from pipeline.store.outbox import Backlog
-from pipeline.store.records import BatchState, Bell, ShardRecord
+from pipeline.store.records import BatchState, Bell
 from pipeline.store.schema import batches, shards
 from pipeline.store.transactions import moment, reading, writing
 from pipeline.store.turns import take_turns
@@ -40,7 +40,7 @@ class Dispatch:
     def __init__(
         self,
         engine: Engine,
-        keys_of: Callable[[ShardRecord], Iterable[tuple[int, str]]],
+        keys_of: KeysOf,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._engine, self._keys_of, self._clock = engine, keys_of, clock

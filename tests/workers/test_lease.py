@@ -27,7 +27,7 @@ def lease_until(desk):
 
 
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "lease-0"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("lease-")]
 
 
 def eventually(is_so):
@@ -40,7 +40,7 @@ def eventually(is_so):
 
 def test_a_lease_is_renewed_while_the_block_runs(desk, claim):
     first = lease_until(desk)
-    with kept(desk.ledger, claim, LEASE_S):
+    with kept(desk.ledger.renew, claim, LEASE_S):
         assert eventually(lambda: lease_until(desk) > first)
         second = lease_until(desk)
         assert eventually(lambda: lease_until(desk) > second)
@@ -48,18 +48,18 @@ def test_a_lease_is_renewed_while_the_block_runs(desk, claim):
 
 
 def test_a_block_that_fails_ends_the_renewals(desk, claim):
-    with pytest.raises(ZeroDivisionError), kept(desk.ledger, claim, LEASE_S):
+    with pytest.raises(ZeroDivisionError), kept(desk.ledger.renew, claim, LEASE_S):
         1 / (len(threads()) - 1)
     assert threads() == []
 
 
 def test_a_lost_lease_is_not_renewed_any_more(desk, claim):
-    with kept(desk.ledger, replace(claim, fence=claim.fence - 1), LEASE_S):
+    with kept(desk.ledger.renew, replace(claim, fence=claim.fence - 1), LEASE_S):
         assert eventually(lambda: threads() == [])
 
 
 def test_a_finished_batch_is_not_renewed_any_more(desk, claim, walk):
-    with kept(desk.ledger, claim, LEASE_S):
+    with kept(desk.ledger.renew, claim, LEASE_S):
         assert walk().answer(claim)
         assert eventually(lambda: threads() == [])
     assert lease_until(desk) is None
@@ -70,7 +70,7 @@ def test_a_locked_database_does_not_end_the_renewals(desk, claim):
     other = sqlite3.connect(desk.home / "pipeline.db", isolation_level=None)
     first = lease_until(desk)
     other.execute("BEGIN IMMEDIATE")
-    with kept(Ledger(impatient), claim, LEASE_S):
+    with kept(Ledger(impatient).renew, claim, LEASE_S):
         time.sleep(LEASE_S)
         assert lease_until(desk) == first
         assert len(threads()) == 1
