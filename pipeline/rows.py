@@ -84,6 +84,14 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelScore:
+    """How likely one of the labels is."""
+
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """The one outcome of one row. `error` and `error_type` are set exactly when status is ERROR.
 
@@ -105,6 +113,14 @@ class Completion:
     output_tokens: int = 0
     samples: tuple[Sample, ...] = ()  #: all, where more than one was asked for
     logprobs: tuple[TokenLogprob, ...] = ()  #: of all tokens of `output`, the stop token included, where asked for
+    labels: tuple[str, ...] = ()  #: where several may hold: all that do, the likeliest first
+    scores: tuple[LabelScore, ...] = ()  #: of all choices, in the order in which they were given
+    logprob: float | None = None  #: natural, of a given text after the prompt
+    perplexity: float | None = None  #: of the same text: exp(-logprob / its tokens)
+    embedding: bytes | None = None  #: float32 numbers, little-endian, end to end
+    parsed: str | None = None  #: JSON, where the answer was held to a schema and is whole
+    cut_tokens: int = 0  #: tokens of the row's text that were left out so that the prompt fits
+    copied_from: str | None = None  #: id of the job whose answer to the same prompt this is
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Stage 6: what the tables' columns hold that no database knows by itself, and how it is kept there."""
 
+import json
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
+from typing import Any
 
 from sqlalchemy import Dialect, Enum, LargeBinary, Text, TypeDecorator
+from sqlalchemy.types import TypeEngine
 
-from pipeline.rows import Sample, TokenLogprob
 from pipeline.store import nested
 
 #: U+241B, the picture of an escape, which hardly any text holds; PostgreSQL takes no NUL, and no database half a pair.
@@ -61,30 +64,49 @@ class RowIds(TypeDecorator[tuple[int, ...]]):
         return tuple(lowest + distance for distance in distances)
 
 
-class Samples(TypeDecorator[tuple[Sample, ...]]):
-    """As JSON text; NULL where there are none."""
+class _Nested(TypeDecorator[tuple[Any, ...]]):
+    """As JSON text; NULL where there is nothing."""
 
     impl = AnyText
     cache_ok = True
 
-    def process_bind_param(self, value: tuple[Sample, ...] | None, dialect: Dialect) -> str | None:
+    def __init__(self, read: Callable[[str | None], tuple[Any, ...]]) -> None:
+        super().__init__()
+        self.read = read
+
+    def process_bind_param(self, value: tuple[Any, ...] | None, dialect: Dialect) -> str | None:
         return nested.to_json(value or ())
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[Sample, ...]:
-        return nested.samples(value)
+    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[Any, ...]:
+        return self.read(value)
 
 
-class Logprobs(TypeDecorator[tuple[TokenLogprob, ...]]):
-    """As JSON text; NULL where there are none."""
+Samples = partial(_Nested, nested.samples)
+Logprobs = partial(_Nested, nested.logprobs)
+Labels = partial(_Nested, nested.labels)
+Scores = partial(_Nested, nested.scores)
 
-    impl = AnyText
+
+class Embedding(TypeDecorator[bytes]):
+    """float32 numbers, little-endian; in PostgreSQL as text that pgvector casts: `embedding::vector`."""
+
+    impl = LargeBinary
     cache_ok = True
 
-    def process_bind_param(self, value: tuple[TokenLogprob, ...] | None, dialect: Dialect) -> str | None:
-        return nested.to_json(value or ())
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return Text() if dialect.name == "postgresql" else LargeBinary()
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[TokenLogprob, ...]:
-        return nested.logprobs(value)
+    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | str | None:
+        if value is None or dialect.name != "postgresql":
+            return value
+        # Nine digits tell all float32 numbers apart.
+        return f"[{','.join(f'{number:.9g}' for number in struct.unpack(f'<{len(value) // 4}f', value))}]"
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> bytes | None:
+        if isinstance(value, str):
+            numbers = json.loads(value)
+            return struct.pack(f"<{len(numbers)}f", *numbers)
+        return None if value is None else bytes(value)
 
 
 def word(words: type[StrEnum]) -> Enum:

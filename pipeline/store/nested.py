@@ -1,12 +1,12 @@
-"""Stage 6: what a result holds within one column, samples and log-probabilities: JSON text, and back."""
+"""Stage 6: what a result holds within one column, samples, labels and probabilities: JSON text, and back."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.rows import LikelyToken, Sample, TokenLogprob
+from pipeline.rows import LabelScore, LikelyToken, Sample, TokenLogprob
 
-Part = Sample | TokenLogprob
+Part = Sample | TokenLogprob | LabelScore | str
 
 
 def to_json(parts: Sequence[Part]) -> str | None:
@@ -16,7 +16,7 @@ def to_json(parts: Sequence[Part]) -> str | None:
     return json.dumps(parts, default=_fields, ensure_ascii=False, separators=(",", ":"))
 
 
-def to_plain(parts: Sequence[Part]) -> list[dict[str, Any]] | None:
+def to_plain(parts: Sequence[Part]) -> list[Any] | None:
     """The same as dicts and lists."""
     text = to_json(parts)
     return None if text is None else json.loads(text)
@@ -28,6 +28,14 @@ def samples(text: str | None) -> tuple[Sample, ...]:
 
 def logprobs(text: str | None) -> tuple[TokenLogprob, ...]:
     return _logprobs(json.loads(text or "[]"))
+
+
+def labels(text: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(text or "[]"))
+
+
+def scores(text: str | None) -> tuple[LabelScore, ...]:
+    return tuple(LabelScore(**part) for part in json.loads(text or "[]"))
 
 
 def _logprobs(parts: Iterable[Mapping[str, Any]]) -> tuple[TokenLogprob, ...]:

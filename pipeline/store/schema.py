@@ -25,11 +25,11 @@ from sqlalchemy import (
 )
 
 from pipeline.rows import Status
-from pipeline.store.column_types import AnyText, Logprobs, RowIds, Samples, word
+from pipeline.store.column_types import AnyText, Embedding, Labels, Logprobs, RowIds, Samples, Scores, word
 from pipeline.store.records import BatchState, JobState, Role, ShardState, WorkerState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 
 metadata = MetaData()
 
@@ -151,8 +151,15 @@ results = Table(
     Column("attempt", Integer, nullable=False),
     Column("batch_no", Integer),
     Column("created_at", Double, nullable=False),
-    Column("samples", Samples),
-    Column("logprobs", Logprobs),
+    Column("samples", Samples()),
+    Column("logprobs", Logprobs()),
+    Column("labels", Labels()),
+    Column("scores", Scores()),
+    Column("logprob", Double),
+    Column("perplexity", Double),
+    Column("embedding", Embedding),
+    Column("cut_tokens", Integer, nullable=False, server_default=text("0")),
+    Column("copied_from", AnyText),
 )
 
 workers = Table(

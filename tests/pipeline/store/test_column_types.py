@@ -1,9 +1,11 @@
+import struct
+
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 from sqlalchemy.dialects import sqlite
 
-from pipeline.rows import BatchTiming, Completion, LikelyToken, Sample, Status, TokenLogprob
+from pipeline.rows import BatchTiming, Completion, LabelScore, LikelyToken, Sample, Status, TokenLogprob
 from pipeline.store.column_types import AnyText, RowIds
 from pipeline.store.queries import find_job, stream_results
 from pipeline.store.schema import jobs
@@ -60,6 +62,25 @@ def test_odd_text_loses_no_batch(engine, road, ledger):
     with reading(engine) as connection:
         kept = connection.scalar(text("SELECT output FROM results WHERE row_id = 0"))
     assert kept == "a␛0000b ␛d800␛dc00 ␛dcff ␛241b ␛241b0041 🎉"
+
+
+def test_what_other_tasks_answer_comes_back_as_it_was(engine, road, ledger):
+    job = road.encoded_job(n_rows=1)
+    answer = Completion(
+        0,
+        "k0",
+        Status.OK,
+        labels=("b", "a"),
+        scores=(LabelScore("a", 0.75), LabelScore("b", 0.25)),
+        logprob=-0.1,
+        perplexity=1.5,
+        embedding=struct.pack("<4f", 0.1, -1e-30, 3e38, 1 / 3),
+        parsed='{"a":[1]}',
+        cut_tokens=7,
+        copied_from="another",
+    )
+    assert ledger.finish(ledger.claim(job.id, "me", 60), [answer], BatchTiming(), "cpu")
+    assert list(stream_results(engine, job.id)) == [answer]
 
 
 def test_odd_text_is_found_again(engine, road, ledger):

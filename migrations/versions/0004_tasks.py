@@ -1,0 +1,33 @@
+"""What more is asked of a row: probabilities of all labels, scores of given texts, embeddings, cut texts, copies."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "0004"
+down_revision: str | None = "0003"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    for column in _columns():
+        op.add_column("results", column)
+
+
+def downgrade() -> None:
+    for column in reversed(_columns()):
+        op.drop_column("results", column.name)
+
+
+def _columns() -> list[sa.Column[object]]:
+    return [
+        sa.Column("labels", sa.Text()),
+        sa.Column("scores", sa.Text()),
+        sa.Column("logprob", sa.Double()),
+        sa.Column("perplexity", sa.Double()),
+        sa.Column("embedding", sa.LargeBinary().with_variant(sa.Text(), "postgresql")),
+        sa.Column("cut_tokens", sa.Integer(), nullable=False, server_default=sa.text("0")),
+        sa.Column("copied_from", sa.Text()),
+    ]
