@@ -19,6 +19,7 @@ from pipeline.inference.allocator import keep_freed_memory
 from pipeline.inference.checkpoint import Checkpoint, identify
 from pipeline.inference.device import choose_device, choose_dtype
 from pipeline.inference.families import refuse_unsupported
+from pipeline.inference.gguf_file import quick_reading
 from pipeline.inference.model import LanguageModel, describe
 from pipeline.inference.prelaid import lay_out
 from pipeline.inference.proof import prove
@@ -34,7 +35,7 @@ def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: boo
         return directory
     options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
     try:
-        with _silence():
+        with _reading(checkpoint):
             tokenizer = AutoTokenizer.from_pretrained(checkpoint.source, **options)
     except Exception as error:
         raise ModelError(f"The tokenizer of {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
@@ -50,7 +51,7 @@ def load_model(
     target = choose_device(device)
     if target.type == "cpu":
         keep_freed_memory()
-    with _faults_told(checkpoint), _silence():
+    with _faults_told(checkpoint), _reading(checkpoint):
         config = AutoConfig.from_pretrained(checkpoint.source, **options)
         refuse_unsupported(config)
         precision = choose_dtype(dtype, target, config.dtype)
@@ -68,7 +69,7 @@ def load_model(
     model = adopt(network.eval())
     if checkpoint.adapter is not None:
         # Some quantised weights unfold in a first forward, which the proof of the model alone has been.
-        with _silence():
+        with _reading(checkpoint):
             network = attach(network, checkpoint.adapter)
         model = adopt(network.eval())
     lay_out(model.network)
@@ -81,7 +82,7 @@ def read_context(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> 
 
     Raises ModelError where the model is of a kind that cannot be answered.
     """
-    with _faults_told(checkpoint), _silence():
+    with _faults_told(checkpoint), _reading(checkpoint):
         options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
         config = AutoConfig.from_pretrained(checkpoint.source, **options)
         refuse_unsupported(config)
@@ -146,6 +147,12 @@ def _wanting(error: ImportError) -> str:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+@contextlib.contextmanager
+def _reading(checkpoint: Checkpoint) -> Iterator[None]:
+    with _silence(), contextlib.nullcontext() if checkpoint.gguf_file is None else quick_reading():
+        yield
 
 
 @contextlib.contextmanager
