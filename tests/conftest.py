@@ -14,6 +14,8 @@ from pipeline.inference.loading import load_model, save_tokenizer
 from pipeline.inference.model import LanguageModel
 from tests.postgres_server import PostgresServer, new_database
 
+#: What takes longest, one after the other, begins first.
+FIRST = ("tests/fleet/", "tests/test_readme.py", "tests/journey/test_durability.py", "tests/test_code.py")
 SPECIAL = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
@@ -31,6 +33,15 @@ def byte_tokenizer(chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedToken
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=SPECIAL[0], eos_token=SPECIAL[2])
     wrapped.chat_template = chat_template
     return wrapped
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process has a file to itself, and the fleets that are started once for all files of theirs."""
+    for item in items:
+        place = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group("fleet" if place.startswith(FIRST[0]) else place))
+    items.sort(key=lambda item: next((n for n, first in enumerate(FIRST) if item.nodeid.startswith(first)), len(FIRST)))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,13 @@ UNSHOWN = {"labels", "scores", "logprob", "perplexity", "embedding", "cut_tokens
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 LINES = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
 #: Done jobs are not cancelled: the README says so.
 REFUSED = {"pipeline cancel summaries": 4}
-#: What runs until it is asked to stop. The first one finds a broker of its own, the others are told of one.
-LASTING = ("pipeline up", "pipeline dispatcher", "pipeline worker")
+#: What runs until it is asked to stop: the first until all is done, with a broker of its own.
+FLEET = "pipeline up"
+ROLES = ("pipeline dispatcher", "pipeline worker")
 
 
 @pytest.fixture(scope="module")
@@ -47,29 +50,39 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="module")
-def lasting() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that go on while later commands are run; they end well when they are asked to."""
-    processes: list[subprocess.Popen[bytes]] = []
-    yield processes
-    for process in processes:
+@contextmanager
+def lasting(place: Path, line: str, **variables: str) -> Iterator[None]:
+    """From when it has told of itself until it ended well, as asked."""
+    with subprocess.Popen(_command(line), cwd=place, env=ENVIRONMENT | variables) as process:
+        assert eventually(lambda: process.poll() is not None or _is_seen(place, process.pid))
+        assert process.poll() is None
+        yield
         process.send_signal(signal.SIGINT)
-    assert [process.wait(timeout=60) for process in processes] == [0] * len(processes)
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[ExitStack]:
+    """What goes on while later commands are run."""
+    with ExitStack() as stack:
+        yield stack
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("pipeline ")])
-def test_a_command_does_what_it_says(place, line, lasting, broker):
-    command = [sys.executable, "-m", "jobs", *shlex.split(line)[1:]]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    if line.startswith(LASTING):
-        named = {} if line == "pipeline up" else {"PIPELINE_BROKER_URL": broker}
-        lasting.append(subprocess.Popen(command, cwd=place, env=environment | named))
-        assert eventually(lambda: lasting[-1].poll() is not None or _is_seen(place, lasting[-1].pid))
-        assert lasting[-1].poll() is None
-        return
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, env=environment)
-    assert done.returncode == REFUSED.get(line.strip(), 0), done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_command_does_what_it_says(place, line, fleet, broker):
+    if line == FLEET:
+        fleet.enter_context(lasting(place, line))
+    elif line.startswith(ROLES):
+        with lasting(place, line, PIPELINE_BROKER_URL=broker):
+            pass
+    else:
+        done = subprocess.run(_command(line), cwd=place, capture_output=True, text=True, env=ENVIRONMENT)
+        assert done.returncode == REFUSED.get(line.strip(), 0), done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def _command(line: str) -> list[str]:
+    return [sys.executable, "-m", "jobs", *shlex.split(line)[1:]]
 
 
 def _is_seen(place: Path, pid: int) -> bool:
