@@ -14,7 +14,7 @@ demo: $(STAMP)
 
 # One thread each, for a process that computes with two takes the cores from the one beside it.
 test: $(TEST_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Breaks whatever a fleet is made of, at random, for CHAOS_SECONDS (600); CHAOS_SEED repeats what was chosen.
 chaos: $(TEST_STAMP)

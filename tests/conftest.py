@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from xdist.scheduler import LoadFileScheduling
 
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.inference.loading import load_model, save_tokenizer
@@ -35,12 +37,18 @@ def byte_tokenizer(chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedToken
     return wrapped
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class Schedule(LoadFileScheduling):
     """One process has a file to itself, and the fleets that are started once for all files of theirs."""
-    for item in items:
-        place = item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group("fleet" if place.startswith(FIRST[0]) else place))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "fleet" if nodeid.startswith(FIRST[0]) else str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Schedule:
+    return Schedule(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: next((n for n, first in enumerate(FIRST) if item.nodeid.startswith(first)), len(FIRST)))
 
 

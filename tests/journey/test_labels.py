@@ -14,7 +14,7 @@ PROMPT = Path(__file__).parents[2] / "examples/sentiment.txt"
 @pytest.mark.skipif(not REVIEWS.exists(), reason="the rated reviews are not on this machine")
 def test_the_small_model_agrees_with_people(make_home, table):
     rated = [row for row in pq.read_table(REVIEWS).to_pylist() if abs(row["rating"]) > 1]
-    rows = random.Random(1).sample(rated, 200)
+    rows = random.Random(1).sample(rated, 100)
     path = table(review=[row["text"] for row in rows])
     home = make_home(OMP_NUM_THREADS=str(os.cpu_count()))
     done = home.run(
