@@ -10,6 +10,8 @@ from pipeline.store.records import JobRecord, JobState, Role, ShardState, Worker
 
 #: As long as something moved so lately, nothing is held up.
 QUIET_S = 60.0
+#: Seconds after which a batch takes longer than one of a slow model on a slow machine, at least.
+OVERDUE_S = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def hold_up(now: Situation) -> str | None:
     """The first that holds; None where the job is over, or goes on. What is certain is told without a wait."""
     if now.job.state in (JobState.DONE, JobState.CANCELLED):
         return None
-    certain = next(_told(now, (_paused, _no_dispatcher)), None)
+    certain = next(_told(now, (_paused, _no_dispatcher, _overdue)), None)
     return certain or (next(_told(now, _CAUSES), None) if _is_quiet(now) else None)
 
 
@@ -66,6 +68,20 @@ def _no_dispatcher(now: Situation) -> str | None:
         "No dispatcher lives on this database, so nobody hands its work out. Start one: `pipeline dispatcher`, "
         "or `pipeline up` for a whole fleet on this machine."
     )
+
+
+def _overdue(now: Situation) -> str | None:
+    """A device that hangs keeps its batch, since its process lives and renews the lease."""
+    for worker in now.fleet.alive(Role.GPU):
+        begun_at = now.work.begun_at.get(-1 if worker.batch_no is None else worker.batch_no)
+        if worker.job_id == now.job.id and begun_at is not None and now.fleet.now - begun_at > OVERDUE_S:
+            minutes = (now.fleet.now - begun_at) / 60
+            return (
+                f"The gpu worker on {worker.host} (process {worker.pid}, {worker.device}) has been at batch "
+                f"{worker.batch_no} for {minutes:.0f} minutes. If its device stands still, kill that process: "
+                "another one takes its place, and the batch."
+            )
+    return None
 
 
 def _dispatcher_is_blocked(now: Situation) -> str | None:

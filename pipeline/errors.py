@@ -9,6 +9,7 @@ PipelineError
 │   ├── NotFoundError     no such job
 │   └── RefusedError      done as asked, this would lose or mix up results
 └── TryAgain            the moment's fault: a locked database, a full disk; the same command works later
+    └── DeviceLost        and no other attempt of this process can succeed: only a new one may use the device
 """
 
 import difflib
@@ -53,6 +54,10 @@ class RefusedError(JobError):
 
 class TryAgain(PipelineError):  # noqa: N818 - the name is the advice
     """Nothing is wrong with the job: the disk, the database or another process is in the way just now."""
+
+
+class DeviceLost(TryAgain):
+    """The device failed in a way that leaves this process unable to use it; what it was at counts as its death."""
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from pipeline.errors import PipelineError, TryAgain
 from pipeline.ingest.places import delete
-from pipeline.ingest.token_files import TokenFiles
+from pipeline.ingest.token_files import TokenFiles, attempts
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.dispatch import Dispatch
@@ -104,9 +104,10 @@ class Dispatcher:
         self._registry.sweep(_FORGET_S)
 
     def _clear_away(self, job_ids: list[str]) -> None:
-        for tokens in self._dispatch.token_files(job_ids):
-            with suppress(PipelineError):
-                delete(tokens)
+        for tokens, fence in self._dispatch.token_files(job_ids):
+            for place in attempts(tokens, fence):
+                with suppress(PipelineError):
+                    delete(place)
 
     def _look(self) -> Sight:
         try:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from pipeline.answering import Answered, Answering
-from pipeline.errors import JobError, NotFoundError, PipelineError, RefusedError, TryAgain
+from pipeline.errors import DeviceLost, JobError, NotFoundError, PipelineError, RefusedError, TryAgain
 from pipeline.messages import Payload, unpack
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim
@@ -114,6 +114,8 @@ class Hands:
                 return False
             with self._tally.busy(claim):
                 answered = answering.run(claim, order.payload, order.load_s)
+        except DeviceLost:
+            raise  # ends this process
         except JobError as error:
             self._pause(claim.job_id, str(error))
             return False

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 
+from pipeline.errors import DeviceLost
 from pipeline.journey import Journey
 from pipeline.store.ledger import KeysOf, Ledger
 from pipeline.store.records import Claim, JobState
@@ -69,6 +70,8 @@ class LocalRunner:
         try:
             with kept(self._ledger.renew, claim, self._lease_s):
                 self._journey.answer(claim)
+        except DeviceLost:
+            raise  # not given back: what is held by a process that died counts as what it died of
         except BaseException:
             self._ledger.give_back(claim)
             raise

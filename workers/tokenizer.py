@@ -72,7 +72,7 @@ class TokenizerDesk:
         shard = find_shard(self._database, job.id, claim.shard_no)
         within = budget(self._settings, recent_rate(self._database, job), encoding.samples)
         encoded = encoding.shard(shard, within)
-        place = join(self._settings.shard_directory(job.id), f"{claim.shard_no:05}-{claim.fence}.tokens")
+        place = join(self._settings.shard_directory(job.id), token_files.name(claim.shard_no, claim.fence))
         token_files.write(place, [pack(encoding.prefix, prompts) for prompts in encoded.prompts])
         self._ledger.record_encoding(
             job.id, claim.shard_no, encoded.planned, encoded.failures, encoded.seconds, tokens=place

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Protocol
 
+from pipeline.errors import DeviceLost
+from pipeline.inference.capacity import is_device_lost
 from pipeline.inference.completions import Finished, broken
 from pipeline.rows import Batch, BatchTiming, Task
 
@@ -15,10 +17,15 @@ class Runs(Protocol):
 
 
 def run_bisecting(engine: Runs, batch: Batch, task: Task) -> Finished:
-    """A completion for every prompt whatever happens; rows that break the engine by themselves are error rows."""
+    """A completion for every prompt whatever happens; rows that break the engine by themselves are error rows.
+
+    Raises DeviceLost where no smaller batch could succeed either.
+    """
     try:
         return engine.run(batch, task)
     except Exception as error:
+        if is_device_lost(error):
+            raise DeviceLost(f"The device failed, and this process cannot use it any more: {error}") from error
         if len(batch.prompts) == 1:
             (prompt,) = batch.prompts
             # At once: the error holds on to all that the engine had in memory.

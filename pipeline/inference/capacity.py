@@ -64,6 +64,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or _ALLOCATION_FAILED in str(error)
 
 
+def is_device_lost(error: BaseException) -> bool:
+    """Whether nothing that this process asks of its device can succeed any more, such as after an illegal access."""
+    return isinstance(error, torch.AcceleratorError) and not is_out_of_memory(error)
+
+
 def usual_lane_bytes(device: torch.device) -> int:
     """To be asked once the model is loaded."""
     if device.type != "cuda":

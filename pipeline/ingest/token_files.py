@@ -15,6 +15,17 @@ _LOG = logging.getLogger(__name__)
 _SCHEMA = pa.schema([pa.field("message", pa.large_binary(), nullable=False)])
 
 
+def name(shard_no: int, fence: int) -> str:
+    """No two attempts at a shard write the same file."""
+    return f"{shard_no:05}-{fence}.tokens"
+
+
+def attempts(place: str, fence: int) -> list[str]:
+    """The shard's file beside those of all attempts up to the one with this fence, of which some came to nothing."""
+    stem, _, _ = place.rpartition("-")
+    return list(dict.fromkeys([place, *(f"{stem}-{number}.tokens" for number in range(1, fence + 1))]))
+
+
 def write(place: str, messages: Sequence[bytes]) -> None:
     """Whole or not at all. Raises TryAgain for a full disk or where the place cannot be reached, else JobError."""
     with written(place) as file, pa.ipc.new_file(file, _SCHEMA) as arrow:

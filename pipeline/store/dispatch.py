@@ -109,8 +109,9 @@ class Dispatch:
             found = lifecycle.completable(connection)
         return [job_id for job_id in found if self._ledger.complete(job_id)]
 
-    def token_files(self, job_ids: Sequence[str]) -> list[str]:
-        """Where the prompts of these jobs lie; nobody needs them any more once a job is done."""
+    def token_files(self, job_ids: Sequence[str]) -> list[tuple[str, int]]:
+        """Where the prompts of each shard of these jobs lie, and how often they may have been written; nobody needs
+        them any more once a job is done."""
         with reading(self._engine) as connection:
             return outbox.token_files(connection, job_ids)
 

@@ -31,6 +31,7 @@ class OpenWork:
 
     shards: dict[ShardState, Amount] = field(default_factory=lambda: dict.fromkeys(OPEN_SHARDS, Amount()))
     batches: dict[BatchState, Amount] = field(default_factory=lambda: dict.fromkeys(OPEN_BATCHES, Amount()))
+    begun_at: dict[int, float] = field(default_factory=dict)  #: when the batches that are being answered were begun
 
     @property
     def to_encode(self) -> Amount:
@@ -59,6 +60,10 @@ def work_of(engine: Engine, job_id: str, figures: Progress) -> OpenWork:
     with reading(engine) as connection:
         for row in connection.execute(_open_shards(jobs.c.id == job_id)):
             found.shards[row.state] = Amount(row.parts, int(row.rows))
+        begun = select(batches.c.batch_no, batches.c.begun_at).where(
+            batches.c.job_id == job_id, batches.c.lease_until.is_not(None), batches.c.begun_at.is_not(None)
+        )
+        found.begun_at.update((row.batch_no, row.begun_at) for row in connection.execute(begun))
     return found
 
 

@@ -93,10 +93,10 @@ def is_short(connection: Connection, job_id: str, ahead: int) -> bool:
     return _count(connection, waiting.limit(ahead)) < ahead
 
 
-def token_files(connection: Connection, job_ids: Sequence[str]) -> list[str]:
-    """Where the prompts of these jobs lie."""
-    found = select(shards.c.tokens).where(shards.c.job_id.in_(job_ids), shards.c.tokens.is_not(None))
-    return [str(place) for place in connection.scalars(found)]
+def token_files(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int]]:
+    """Where the prompts of each shard of these jobs lie, and the fence of the last attempt to write them."""
+    found = select(shards.c.tokens, shards.c.fence).where(shards.c.job_id.in_(job_ids), shards.c.tokens.is_not(None))
+    return [(row.tokens, row.fence) for row in connection.execute(found)]
 
 
 def named(table: Table, keys: Sequence[Key]) -> ColumnElement[bool]:

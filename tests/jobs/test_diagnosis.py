@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.diagnosis import QUIET_S, Situation, hold_up
+from jobs.diagnosis import OVERDUE_S, QUIET_S, Situation, hold_up
 from jobs.fleet import Fleet
 from pipeline.store.open_work import Amount, OpenWork
 from pipeline.store.records import (
@@ -34,8 +34,8 @@ TOKENIZER = worker(Role.TOKENIZER, WorkerState.BUSY)
 GPU = worker(Role.GPU)
 
 
-def work(shards=0, batches=0, leased_shards=0):
-    found = OpenWork()
+def work(shards=0, batches=0, leased_shards=0, begun_at=None):
+    found = OpenWork(begun_at=begun_at or {})
     found.shards.update({ShardState.PENDING: Amount(shards), ShardState.LEASED: Amount(leased_shards)})
     found.batches[BatchState.PENDING] = Amount(batches)
     return found
@@ -158,3 +158,14 @@ def test_the_first_cause_is_told():
 
 def test_nothing_to_say():
     assert told(DISPATCHER, TOKENIZER, GPU, batches=1) is None
+
+
+def test_a_batch_that_never_ends_is_told_with_the_process_to_kill():
+    busy = worker(Role.GPU, WorkerState.BUSY, job_id="j1", batch_no=3, device="cuda:1")
+    everybody = (DISPATCHER, TOKENIZER, busy)
+    assert told(*everybody, batches=1, begun_at={3: NOW - OVERDUE_S + 1}) is None
+    assert told(*everybody, batches=1, begun_at={2: NOW - 9 * OVERDUE_S}) is None
+    assert told(*everybody, batches=1, moved=0.0, begun_at={3: NOW - 1800}) == (
+        "The gpu worker on far (process 1, cuda:1) has been at batch 3 for 30 minutes. If its device stands still, "
+        "kill that process: another one takes its place, and the batch."
+    )

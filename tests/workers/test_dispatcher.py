@@ -98,6 +98,23 @@ def test_a_message_carries_the_prompts_that_the_tokenizer_laid_by(desk, dispatch
     assert [payload for _, payload in sent[3:]] == [None] * 3
 
 
+def test_when_a_job_is_done_the_prompts_of_all_attempts_are_gone(desk, dispatcher, redis):
+    assert desk.ledger.claim_shard(desk.job.id, 0, "lost", -1.0)
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    second = desk.ledger.claim_shard(desk.job.id, 0, "here", 60.0)
+    places = [desk.home / token_files.name(0, fence) for fence in (1, second.fence)]
+    for place in places:
+        token_files.write(str(place), [b"prompts"])
+    desk.encode_all(tokens={0: str(places[1])})
+    tick(dispatcher)
+    for batch_no in range(6):
+        answer(desk, batch_no)
+    dispatcher._recovered_at = float("-inf")
+    tick(dispatcher)
+    assert [place.exists() for place in places] == [False, False]
+
+
 def test_a_broker_that_is_away_blocks_it_and_is_told_of_and_nothing_is_handed_out(desk, dispatcher, redis):
     desk.encode_all()
     redis.stop()

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.errors import ModelError, TryAgain
+from pipeline.errors import DeviceLost, ModelError, TryAgain
 from pipeline.messages import Payload, pack
 from pipeline.rows import BatchTiming, Completion, Prompt, Status
 from pipeline.store.integrity import check_integrity
 from pipeline.store.lookup import read_job
 from pipeline.store.queries import progress
 from pipeline.store.records import BatchState, Claim, WorkerState
-from workers.hands import Hands
+from workers.hands import FAULT, Hands, _or_exit
 from workers.tally import Tally
 
 TIMING = BatchTiming(computed_tokens=5, output_tokens=2)
@@ -185,6 +185,27 @@ def test_a_moments_trouble_of_the_machine_gives_the_batch_back_and_the_worker_go
         assert tally.facts()["note"] is None
     assert read_job(desk.database, desk.job.id).paused_at is None
     assert [batch_no for batch_no, _ in model.given] == [1]
+
+
+def test_a_device_that_is_lost_ends_the_process_with_its_batch_in_hand(desk, tally, monkeypatch):
+    desk.encode_all()
+    ended = []
+
+    class Lost:
+        def run(self, claim, payload, load_s):
+            raise DeviceLost("The device failed.")
+
+    def end(status):
+        ended.append(status)
+        raise SystemExit
+
+    monkeypatch.setattr("workers.hands.os._exit", end)
+    hands = Hands("here/gpu.1", desk.ledger, lambda job_id: Lost(), tally, 60.0)
+    hands.receive(desk.job.id, 0, message(0))
+    with pytest.raises(SystemExit):
+        _or_exit(hands._compute)
+    assert ended == [FAULT]
+    assert progress(desk.database, desk.job.id).batches[BatchState.LEASED] == 1
 
 
 def test_a_database_that_is_away_for_a_moment_costs_no_answer(desk, hands, model, monkeypatch):

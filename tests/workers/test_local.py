@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from pipeline.errors import TryAgain
+from pipeline.errors import DeviceLost, TryAgain
 from pipeline.store.integrity import check_integrity
 from pipeline.store.queries import find_job, progress, stream_results
 from pipeline.store.records import BatchState
@@ -87,6 +87,17 @@ def test_a_batch_whose_answer_fails_is_given_back(desk, run, walk, error):
         run(walk(on_answer))
     assert (batches(desk, BatchState.PENDING), batches(desk, BatchState.LEASED)) == (3, 0)
     assert desk.members.jobs_at_work() == set()
+    assert run(walk()) is Outcome.DONE
+    assert check_integrity(desk.database, desk.job.id) == []
+
+
+def test_a_batch_at_which_the_device_was_lost_counts_as_what_the_process_died_of(desk, run, walk):
+    def on_answer(claim):
+        raise DeviceLost("The device failed.")
+
+    with pytest.raises(DeviceLost):
+        run(walk(on_answer))
+    assert batches(desk, BatchState.LEASED) == 1
     assert run(walk()) is Outcome.DONE
     assert check_integrity(desk.database, desk.job.id) == []
 

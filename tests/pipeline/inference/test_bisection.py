@@ -1,5 +1,9 @@
 from functools import partial
 
+import pytest
+import torch
+
+from pipeline.errors import DeviceLost
 from pipeline.inference.bisection import run_bisecting
 from pipeline.inference.completions import Finished
 from pipeline.rows import Batch, BatchTiming, Completion, Generate, Prompt, Status
@@ -42,3 +46,18 @@ def test_a_healthy_batch_is_answered_in_one_go():
     assert engine.sizes == [1]
     assert [completion.output for completion in completions] == ["yes"]
     assert (timing.prefill_s, timing.computed_tokens, timing.output_tokens) == (1.0, 1, 2)
+
+
+def test_a_device_that_is_lost_is_not_asked_again():
+    """No batch on it could succeed: each of its rows would be an error that is not its own."""
+    sizes = []
+
+    class Lost:
+        def run(self, batch, task):
+            sizes.append(len(batch.prompts))
+            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    prompts = tuple(Prompt(row_id, str(row_id), (1, 2)) for row_id in range(4))
+    with pytest.raises(DeviceLost, match=r"The device failed, .*: CUDA error: an illegal memory access"):
+        run_bisecting(Lost(), Batch("j", 0, 1, 1, (), prompts), Generate(1))
+    assert sizes == [4]

@@ -26,7 +26,7 @@ def make(engine):
 def test_what_waits_is_counted_by_state(engine, make):
     ledger, make_one = make
     job = make_one("night")
-    assert ledger.claim_batch(job.id, 1, "far/gpu.1", 60.0) is not None
+    claim = ledger.claim_batch(job.id, 1, "far/gpu.1", 60.0)
     assert ledger.claim_shard(job.id, 2, "far/tokenizer.1", 60.0) is not None
     work = open_work(engine)[job.id]
     assert work.shards == {
@@ -40,6 +40,10 @@ def test_what_waits_is_counted_by_state(engine, make):
         BatchState.LEASED: Amount(1, 1, 7),
     }
     assert (work.to_encode, work.to_answer) == (Amount(2, 8), Amount(2, 4, 37))
+    assert work_of(engine, job.id, progress(engine, job.id)).begun_at == {}
+    ledger.begin(claim)
+    ((batch_no, begun_at),) = work_of(engine, job.id, progress(engine, job.id)).begun_at.items()
+    assert (batch_no, begun_at > 0) == (1, True)
     same = work_of(engine, job.id, progress(engine, job.id))
     assert same.shards == work.shards
     assert {state: amount.parts for state, amount in same.batches.items()} == {"pending": 1, "enqueued": 0, "leased": 1}
