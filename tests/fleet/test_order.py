@@ -24,7 +24,9 @@ def test_an_urgent_job_is_begun_next_and_done_first(fleet, rows, long_table, nam
     done = fleet.run(*(word for word in fleet.submission(long_table, usual) if word not in ("--key", "id")))
     assert done.exit_code == 0, done.output
     fleet.until_recorded(usual, 8)
-    fleet.submit(rows, urgent, "--priority", "5")
+    with fleet.held("answering"):
+        fleet.submit(rows, urgent, "--priority", "5")
+        fleet.until(lambda: len(fleet.seen.batches(urgent)) > 0)
     fleet.until_done(usual)
     order = fleet.seen.beginnings(usual, urgent)
     first, last = order.index(urgent), len(order) - 1 - order[::-1].index(urgent)
