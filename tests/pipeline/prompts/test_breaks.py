@@ -83,6 +83,16 @@ def test_a_start_is_that_of_a_sentence_a_word_or_a_character(text, start, kept):
     assert text[start_near(text, start, len(text)) :] == kept
 
 
+def test_a_space_that_carries_a_mark_is_no_break():
+    text = "x" * 20 + " \u0301" + "y" * 50
+    assert text[start_near(text, 20, len(text)) :] == " \u0301" + "y" * 50
+
+
+def test_a_space_that_a_sign_before_it_covers_stays_with_it():
+    text = "word word\u0600 more words"
+    assert text[: end_near(text, 0, 11)] == "word word\u0600 "
+
+
 def test_what_is_too_short_to_be_a_sentence_goes_with_the_next():
     text = "Dr. Schneider came. 1. She sang well. "
     assert [text[start:end] for start, end in sentences(text)] == ["Dr. Schneider came. ", "1. She sang well. "]

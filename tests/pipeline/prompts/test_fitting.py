@@ -157,7 +157,7 @@ def test_each_way_keeps_what_it_says(make, encoder_for):
     assert MARK in kept["middle"]
     assert kept["middle"].endswith("That is the end.")
     assert "In 2024 Maria Schneider won 12 prizes." in kept["salient"]
-    assert "First of all. " in kept["salient"]
+    assert kept["salient"].startswith("First of all. ")
 
 
 def test_what_fits_is_left_as_it_is(make, encoder_for):
