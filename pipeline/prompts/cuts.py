@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from pipeline.prompts.breaks import Span, end_near, sentences, start_near
 from pipeline.prompts.ruler import Ruler
-from pipeline.prompts.salience import by_salience
+from pipeline.prompts.salience import most_salient
 
 #: Stands where the middle was.
 MARK = " [...] "
@@ -36,17 +36,9 @@ def _middle(ruler: Ruler, tokens: int) -> list[Span]:
 
 def _salient(ruler: Ruler, tokens: int) -> list[Span]:
     spans = sentences(ruler.text)
-    lengths = ruler.lengths(spans)
-    order = by_salience([ruler.text[start:end] for start, end in spans], lengths)
-    left, kept = tokens, []
-    for place in order:
-        if lengths[place] <= left:
-            left -= lengths[place]
-            kept.append(spans[place])
-    if kept or not order:
-        return sorted(kept)
-    start, end = spans[order[0]]
-    return [(start, min(end, end_near(ruler.text, start, ruler.end(start, tokens))))]
+    texts = [ruler.text[start:end] for start, end in spans]
+    picked = sorted(most_salient(texts, ruler.lengths(spans), tokens))
+    return [spans[place] for place in picked] or _head(ruler, tokens)
 
 
 _KEPT: Mapping[str, Callable[[Ruler, int], list[Span]]] = {

@@ -1,5 +1,6 @@
 """Stage 2: which sentences of a text say the most, by what stands in the text itself: no model, no other row."""
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -17,19 +18,37 @@ _LONG = 8
 _BESIDES = 4
 
 
-def by_salience(sentences: Sequence[str], tokens: Sequence[int]) -> list[int]:
-    """Places of the sentences: first what says the most for its `tokens`, and of equals the earlier one.
+def most_salient(sentences: Sequence[str], tokens: Sequence[int], most: int) -> list[int]:
+    """Places of sentences that together have `most` of the `tokens` at most, in the order in which they are picked.
 
-    A word weighs as much as it is rare: the logarithm of all sentences to those that hold it (inverse document
-    frequency, Spärck Jones 1972, a sentence being the document). Numbers, names and long words weigh more.
+    Next comes what says the most for its tokens that no picked one has said; of equals the earlier one. A word weighs
+    as much as it is rare: the logarithm of all sentences to those that hold it (inverse document frequency, Spärck
+    Jones 1972, a sentence being the document). Numbers, names and long words weigh more.
     """
     words = [_words(sentence) for sentence in sentences]
     holders = Counter(word for found in words for word in found)
-    scores = [
-        sum(weight * math.log1p(len(sentences) / holders[word]) for word, weight in found.items()) / (cost + _BESIDES)
-        for found, cost in zip(words, tokens, strict=True)
-    ]
-    return sorted(range(len(sentences)), key=lambda place: (-scores[place], place))
+    rarity = {word: math.log1p(len(sentences) / held) for word, held in holders.items()}
+    said: set[str] = set()
+    picked: list[int] = []
+
+    def loss(place: int) -> float:
+        new = (weight * rarity[word] for word, weight in words[place].items() if word not in said)
+        return -sum(new) / (tokens[place] + _BESIDES)
+
+    # What is picked can only make the others say less: only the best is to be weighed again (Minoux 1978).
+    waiting = [(loss(place), place) for place in range(len(sentences))]
+    heapq.heapify(waiting)
+    while waiting:
+        _, place = heapq.heappop(waiting)
+        if tokens[place] > most:
+            continue
+        if waiting and waiting[0] < (again := (loss(place), place)):
+            heapq.heappush(waiting, again)
+            continue
+        picked.append(place)
+        said |= words[place].keys()
+        most -= tokens[place]
+    return picked
 
 
 def _words(sentence: str) -> dict[str, float]:
