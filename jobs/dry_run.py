@@ -57,11 +57,19 @@ def _report(
     yield ""
     for failure in found.failures[:3]:
         yield f"Row {failure.key} will be an error ({failure.error_type}): {failure.error}"
+    yield from _cuts(spec, found)
     if found.neutralised:
         hold = "holds" if found.neutralised == 1 else "hold"
         yield f"{counted(found.neutralised, 'row')} {hold} special tokens of the model, which stay plain text."
     yield from _estimate(spec, means, found, len(sample), n_rows, batch_rows)
     yield "Nothing was recorded. Leave out --dry-run to run it."
+
+
+def _cuts(spec: JobSpec, found: Rehearsal) -> Iterator[str]:
+    cut = [prompt for prompt in found.prompts if prompt.cut_tokens]
+    if cut:
+        of_first = f"of the first one, row {cut[0].key}, {counted(cut[0].cut_tokens, 'token')}"
+        yield f"{counted(len(cut), 'row')} will be cut to fit (--on-too-long {spec.on_too_long}): {of_first}."
 
 
 def _estimate(

@@ -85,6 +85,7 @@ class Standing:
             "rows_per_second": self.rows_per_s,
             "prompt_tokens": {"computed": figures.computed_tokens, "reused": figures.reused_tokens},
             "output_tokens": figures.output_tokens,
+            "texts": {"cut": figures.cut, "neutralised": figures.neutralised},
             "seconds": figures.seconds,
             "error": job.error,
         }

@@ -14,6 +14,7 @@ from pipeline.errors import NotFoundError
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.entries import NEWEST
+from pipeline.store.records import Progress
 
 #: Stages that only a fleet has.
 _FLEET_STAGES = ("queue", "load")
@@ -110,6 +111,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         "waiting": (figures.total or figures.finished) - figures.finished,
     }
     yield "rows", ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet"
+    if figures.cut or figures.neutralised:
+        yield "texts", "; ".join(_of_texts(figures))
     if found.rows_per_s is not None and found.active_s is not None:
         yield "speed", f"{found.rows_per_s:,.1f} rows/s over {duration(found.active_s)}"
     if found.reuse_share is not None:
@@ -124,6 +127,14 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         yield "queue", queue_words(found.in_fleet)
     if found.job.error is not None:
         yield "stopped", found.job.error
+
+
+def _of_texts(figures: Progress) -> Iterator[str]:
+    if figures.cut:
+        yield f"{counted(figures.cut, 'row')} {'was' if figures.cut == 1 else 'were'} cut to fit"
+    if figures.neutralised:
+        hold = "holds" if figures.neutralised == 1 else "hold"
+        yield f"{counted(figures.neutralised, 'row')} {hold} special tokens of the model, which stayed plain text"
 
 
 def _next(found: Standing) -> dict[str, str]:

@@ -9,6 +9,7 @@ from jobs.manner import Manner, manner_flags
 from pipeline.errors import SpecError
 from pipeline.ingest.columns import require_columns
 from pipeline.ingest.inputs import is_input, resolve
+from pipeline.prompts.cut_column import column_to_cut
 from pipeline.prompts.template import Template
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec, build_spec, place, read_job_file
@@ -36,6 +37,11 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option("--seed", type=int, help="Other numbers to draw by; the same give the same answers.  [default: 0]")
 @click.option("--n", type=int, metavar="N", help="Draw N answers to each row, up to 64.  [default: 1]")
 @click.option("--logprobs", type=int, metavar="K", help="Record each token's log-probability, and the K likeliest's.")
+@click.option("--on-too-long", metavar="HOW", help="error, or keep head, tail, middle, salient.  [default: error]")
+@click.option("--cut", metavar="COLUMN", help="The column that is cut, where the prompt has several.")
+@click.option("--normalize", metavar="FORM", help="Bring the columns' text into Unicode's form nfc or nfkc.")
+@click.option("--strip-invisible", is_flag=True, default=None, help="Take out what has no width, and controls.")
+@click.option("--unescape-html", is_flag=True, default=None, help="Turn entities such as &amp; into characters, once.")
 @click.option("--key", metavar="COLUMN", help="Your id for a row: unique, never null.  [default: the row's number]")
 @click.option("--name", help="Name of the job.  [default: one with today's date]")
 @click.option("--limit", type=int, metavar="N", help="Only the first N rows.")
@@ -86,6 +92,7 @@ def submit(
         raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
     source = resolve(spec.inputs)
     template = Template.parse(spec.prompt)
+    column_to_cut(spec, template)
     require_columns(source.columns(), [*template.columns, *([spec.key] if spec.key else [])])
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run

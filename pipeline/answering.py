@@ -1,6 +1,6 @@
 """Stage 5 of one job: the prompts of a claimed batch, or its rows once more, become answers by a warm model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pipeline.encoding import Encoding
@@ -24,11 +24,16 @@ class Answered:
     device: str
     finished: Finished
     failures: tuple[Completion, ...]  #: of rows that have no prompt
+    cut_tokens: Mapping[int, int]  #: by row, where its text was cut
 
     def written(self) -> tuple[list[Completion], BatchTiming]:
         """A completion for each of the claim's rows; may be called on another thread than the one that computes."""
         completions, timing = self.finished.written()
-        return [*completions, *self.failures], timing
+        return [*map(self._told, completions), *self.failures], timing
+
+    def _told(self, completion: Completion) -> Completion:
+        left_out = self.cut_tokens.get(completion.row_id)
+        return replace(completion, cut_tokens=left_out) if left_out else completion
 
 
 class Answering:
@@ -53,8 +58,9 @@ class Answering:
         if payload.prompts:
             batch = Batch(claim.job_id, claim.batch_no, claim.fence, claim.attempts, payload.prefix, payload.prompts)
             finished = run_bisecting(self.engine, batch, self._encoding.task)
+        cut_tokens = {prompt.row_id: prompt.cut_tokens for prompt in payload.prompts if prompt.cut_tokens}
         timing = replace(finished.timing, load_s=load_s, encode_s=watch.seconds["encode"])
-        return Answered(claim, self.engine.device, replace(finished, timing=timing), tuple(failures))
+        return Answered(claim, self.engine.device, replace(finished, timing=timing), tuple(failures), cut_tokens)
 
 
 def make_engine(means: Means, settings: Settings) -> Engine:

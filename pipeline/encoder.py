@@ -5,6 +5,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from pipeline.errors import RowError
+from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.limits import check_length
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
@@ -17,8 +18,15 @@ def make_encoder(
     spec: JobSpec, template: Template, vocabulary: Vocabulary, submitted_at: datetime, sample: Sequence[Row]
 ) -> PromptEncoder:
     """A chat template that reads a clock sees the moment of submission, on every worker and after every resume."""
+    cleaning = Cleaning(spec.normalize, spec.strip_invisible, spec.unescape_html)
     return PromptEncoder(
-        vocabulary, template, system=spec.system, raw=spec.raw, submitted_at=submitted_at, sample=sample
+        vocabulary,
+        template,
+        system=spec.system,
+        raw=spec.raw,
+        submitted_at=submitted_at,
+        sample=sample,
+        cleaning=cleaning,
     )
 
 
@@ -34,9 +42,8 @@ def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, contex
     if not isinstance(outcome, Prompt):
         return outcome
     tokens = len(encoder.prefix) + len(outcome.own_ids)
-    room = 1 if isinstance(task, Generate) else max(map(len, task.label_ids))
     try:
-        check_length(tokens, context, room)
+        check_length(tokens, context, least_room(task))
     except RowError as error:
         return Completion(
             row_id=outcome.row_id,
@@ -47,6 +54,11 @@ def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, contex
             prompt_tokens=tokens,
         )
     return outcome
+
+
+def least_room(task: Task) -> int:
+    """Tokens without which there is no answer at all."""
+    return 1 if isinstance(task, Generate) else max(map(len, task.label_ids))
 
 
 def _sampling(spec: JobSpec) -> Sampling:

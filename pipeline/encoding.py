@@ -6,7 +6,8 @@ from itertools import islice
 
 from pipeline.buckets import Budget, PlannedBatch, batch_rows, budget, plan
 from pipeline.costs import Costs
-from pipeline.encoder import fit, make_encoder, make_task
+from pipeline.encoder import make_encoder, make_task
+from pipeline.fitting import Fitting
 from pipeline.ingest.rows import read_rows
 from pipeline.prefix_tree import additions, with_cuts
 from pipeline.prompts.template import Template
@@ -31,6 +32,8 @@ class Encoded:
     prompts: list[tuple[Prompt, ...]]
     failures: list[Completion]
     seconds: float
+    n_cut: int = 0  #: rows whose text was cut to fit
+    n_neutralised: int = 0  #: rows whose text held special tokens
 
 
 class Encoding:
@@ -48,11 +51,12 @@ class Encoding:
     ) -> None:
         """`context` is the model's, `first` the job's shard 0. Raises JobError, or TryAgain."""
         template = Template.parse(spec.prompt)
-        self._context, self._costs, self._settings, self._key = context, costs, settings, spec.key
+        self._costs, self._settings, self._key = costs, settings, spec.key
         self.columns = template.columns
         sample = list(islice(self._read(first), SAMPLE_ROWS))
         self._encoder = make_encoder(spec, template, vocabulary, job.submitted, sample)
         self.task = make_task(spec, self._encoder)
+        self._fitting = Fitting(spec, template, vocabulary, self._encoder, self.task, context)
 
     @property
     def prefix(self) -> tuple[int, ...]:
@@ -66,12 +70,19 @@ class Encoding:
 
     def shard(self, shard: ShardRecord, within: Budget | None = None) -> Encoded:
         """Batches are `within` the budget, by itself that of the settings. Raises InputError or TryAgain."""
-        watch = Stopwatch()
+        watch, neutralised = Stopwatch(), self._encoder.neutralised
         with watch.stage("encode"):
             prompts, failures = self._encode(self._read(shard))
             groups = grouped(prompts, self._costs, self.task, within or budget(self._settings, None))
         planned = [batch for batch, _ in groups]
-        return Encoded(planned, [prompts for _, prompts in groups], failures, watch.seconds["encode"])
+        return Encoded(
+            planned,
+            [prompts for _, prompts in groups],
+            failures,
+            watch.seconds["encode"],
+            n_cut=sum(prompt.cut_tokens > 0 for prompt in prompts),
+            n_neutralised=self._encoder.neutralised - neutralised,
+        )
 
     def rows(self, shard: ShardRecord, row_ids: Sequence[int]) -> tuple[tuple[Prompt, ...], list[Completion]]:
         """The prompts of a batch once more, or why a row has none. Raises InputError or TryAgain."""
@@ -86,8 +97,8 @@ class Encoding:
         failures: list[Completion] = []
         remaining = iter(rows)
         while some := list(islice(remaining, _ENCODE_ROWS)):
-            for outcome in self._encoder.encode(some):
-                outcome = fit(outcome, self._encoder, self.task, self._context)
+            for row, outcome in zip(some, self._encoder.encode(some), strict=True):
+                outcome = self._fitting.fit(row, outcome)
                 if isinstance(outcome, Prompt):
                     prompts.append(outcome)
                 else:

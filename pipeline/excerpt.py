@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pipeline.encoder import fit, make_encoder, make_task
+from pipeline.encoder import make_encoder, make_task
 from pipeline.errors import SpecError
+from pipeline.fitting import Fitting
 from pipeline.means import Means
 from pipeline.rows import Completion, Prompt, Row, Task
 from pipeline.spec import JobSpec
@@ -26,7 +27,8 @@ def encode_excerpt(spec: JobSpec, means: Means, rows: Sequence[Row]) -> Excerpt:
     """Raises SpecError where none of the rows can be answered."""
     encoder = make_encoder(spec, means.template, means.vocabulary, datetime.now().astimezone(), rows)
     task = make_task(spec, encoder)
-    outcomes = [fit(outcome, encoder, task, means.model.context) for outcome in encoder.encode(rows)]
+    fitting = Fitting(spec, means.template, means.vocabulary, encoder, task, means.model.context)
+    outcomes = [fitting.fit(row, outcome) for row, outcome in zip(rows, encoder.encode(rows), strict=True)]
     prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))
     if not prompts:

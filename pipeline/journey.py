@@ -44,7 +44,13 @@ class Journey:
             return False
         encoded = self._encoding.shard(shard)
         numbers = self._ledger.record_encoding(
-            self._job_id, shard.shard_no, encoded.planned, encoded.failures, encoded.seconds
+            self._job_id,
+            shard.shard_no,
+            encoded.planned,
+            encoded.failures,
+            encoded.seconds,
+            n_cut=encoded.n_cut,
+            n_neutralised=encoded.n_neutralised,
         )
         self._encoded = dict(zip(numbers, encoded.prompts, strict=bool(numbers)))
         return True

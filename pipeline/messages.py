@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.prefix_tree import common_cut
 from pipeline.rows import Prompt
 
-_FORMAT = 1
+_FORMAT = 2
 _DIGEST_BYTES = 16
 #: Little-endian, whatever machine packs.
 _SHORT, _LONG, _ROW_ID = "<u2", "<u4", "<u8"
@@ -48,6 +48,7 @@ def pack(prefix: Sequence[int], prompts: Sequence[Prompt]) -> bytes:
             "row_ids": _bytes([prompt.row_id for prompt in prompts], _ROW_ID),
             "keys": [prompt.key for prompt in prompts],
             "cuts": [prompt.cuts for prompt in prompts],
+            "cut_tokens": _bytes([prompt.cut_tokens for prompt in prompts], _LONG),
         }
     )
     return _digest(body) + bytes(body)
@@ -73,15 +74,17 @@ def _payload(
     row_ids: bytes,
     keys: list[str],
     cuts: list[list[int]],
+    cut_tokens: bytes,
 ) -> Payload:
     ids, at = tuple(_numbers(token_ids, width)), prefix
     prompts: list[Prompt] = []
     own_ids: tuple[int, ...] = ()
-    rows = zip(_numbers(row_ids, _ROW_ID), keys, _numbers(kept, _LONG), _numbers(sent, _LONG), cuts, strict=True)
-    for row_id, key, shared, count, ends in rows:
+    lengths = zip(_numbers(kept, _LONG), _numbers(sent, _LONG), _numbers(cut_tokens, _LONG), strict=True)
+    rows = zip(_numbers(row_ids, _ROW_ID), keys, lengths, cuts, strict=True)
+    for row_id, key, (shared, count, left_out), ends in rows:
         own_ids = own_ids[:shared] + ids[at : at + count]
         at += count
-        prompts.append(Prompt(row_id, key, own_ids, tuple(ends)))
+        prompts.append(Prompt(row_id, key, own_ids, tuple(ends), left_out))
     return Payload(ids[:prefix], tuple(prompts))
 
 

@@ -35,6 +35,7 @@ class Prompt:
     key: str
     own_ids: tuple[int, ...]
     cuts: tuple[int, ...] = ()
+    cut_tokens: int = 0  #: tokens of the row's text that were left out so that it fits
 
     @property
     def alone(self) -> int:

@@ -75,6 +75,11 @@ class JobSpec(BaseModel):
     seed: int = 0
     n: int = Field(default=1, ge=1, le=64)
     logprobs: int | None = Field(default=None, ge=0, le=20)
+    on_too_long: Literal["error", "head", "tail", "middle", "salient"] = "error"
+    cut: NonEmpty | None = None
+    normalize: Literal["nfc", "nfkc"] | None = None
+    strip_invisible: bool = False
+    unescape_html: bool = False
     key: NonEmpty | None = None
     limit: int | None = Field(default=None, ge=1)
     output: Path | None = None
@@ -97,6 +102,8 @@ class JobSpec(BaseModel):
             raise ValueError("--choices names a label twice")
         if self.choices is not None and (flags := self._given(_WRITING)):
             raise ValueError(f"{flags[0]} has no meaning with --choices: nothing is generated; leave it out")
+        if self.cut is not None and self.on_too_long == "error":
+            raise ValueError("--cut needs --on-too-long, which says how: head, tail, middle or salient")
         if self.output is not None and self.output.suffix.lower() not in OUTPUT_FORMATS:
             raise ValueError(f"--output {self.output.name} must end in one of {', '.join(OUTPUT_FORMATS)}")
         return self

@@ -75,7 +75,14 @@ class TokenizerDesk:
         place = join(self._settings.shard_directory(job.id), token_files.name(claim.shard_no, claim.fence))
         token_files.write(place, [pack(encoding.prefix, prompts) for prompts in encoded.prompts])
         self._ledger.record_encoding(
-            job.id, claim.shard_no, encoded.planned, encoded.failures, encoded.seconds, tokens=place
+            job.id,
+            claim.shard_no,
+            encoded.planned,
+            encoded.failures,
+            encoded.seconds,
+            tokens=place,
+            n_cut=encoded.n_cut,
+            n_neutralised=encoded.n_neutralised,
         )
 
     def _encoding(self, job: JobRecord) -> Encoding:

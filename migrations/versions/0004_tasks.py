@@ -1,4 +1,7 @@
-"""What more is asked of a row: probabilities of all labels, scores of given texts, embeddings, cut texts, copies."""
+"""What more is asked of a row: probabilities of all labels, scores of given texts, embeddings, cut texts, copies.
+
+And of a shard, how many of its rows were cut to fit, and how many held special tokens of the model.
+"""
 
 from collections.abc import Sequence
 
@@ -10,13 +13,19 @@ down_revision: str | None = "0003"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
+_COUNTS = ("n_cut", "n_neutralised")
+
 
 def upgrade() -> None:
     for column in _columns():
         op.add_column("results", column)
+    for name in _COUNTS:
+        op.add_column("shards", sa.Column(name, sa.Integer(), nullable=False, server_default=sa.text("0")))
 
 
 def downgrade() -> None:
+    for name in reversed(_COUNTS):
+        op.drop_column("shards", name)
     for column in reversed(_columns()):
         op.drop_column("results", column.name)
 

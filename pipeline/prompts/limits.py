@@ -2,14 +2,29 @@
 
 from pipeline.errors import RowError
 
+_TYPE = "too_long"
+
 
 def check_length(prompt_tokens: int, context: int, room: int = 1) -> None:
     """`room` is what the answer needs at least: 1 token, or the longest choice. Raises RowError `too_long`."""
     if prompt_tokens + room <= context:
         return
-    answer = "1 token" if room == 1 else f"{room} tokens"
     raise RowError(
-        "too_long",
+        _TYPE,
         f"The prompt has {prompt_tokens} tokens; the model's context is {context}, and the answer needs room for "
-        f"{answer}. Shorten the row's text or use a model with a longer context.",
+        f"{_tokens(room)}. Shorten the row's text, have it cut (--on-too-long), or use a model with a longer context.",
     )
+
+
+def too_long_without(column: str, tokens: int, context: int, room: int) -> RowError:
+    """Where not even all of the column's text left out makes room enough."""
+    return RowError(
+        _TYPE,
+        f'Without any text of the column "{column}" the prompt still has {_tokens(tokens)}; the model\'s context is '
+        f"{context}, of which the answer has {_tokens(room)}. Shorten the prompt or the other columns, allow a shorter "
+        "answer, or use a model with a longer context.",
+    )
+
+
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count} tokens"

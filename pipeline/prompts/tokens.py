@@ -7,6 +7,7 @@ from itertools import islice
 from pipeline.errors import ModelError, RowError, SpecError
 from pipeline.prompts.chat import ChatTemplate
 from pipeline.prompts.choices import continuations
+from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.frame import MARK, Frame, Render, find_frame
 from pipeline.prompts.pieces import split
 from pipeline.prompts.probes import telling_values, usual_values
@@ -36,13 +37,15 @@ class PromptEncoder:
         raw: bool,
         submitted_at: datetime,
         sample: Sequence[Row],
+        cleaning: Cleaning = Cleaning(),  # noqa: B008 - frozen
     ) -> None:
         """Raises ModelError or SpecError where the chat template is missing, or fails on these messages."""
         self._vocabulary, self._template, self._raw = vocabulary, template, raw
+        self._cleaning = cleaning
         self._opening = _opening(vocabulary, template) if raw else ()
         chat = None if raw else _chat(vocabulary, submitted_at)
         self._render: Render = (lambda text: chat.render(text, system)) if chat else (lambda text: text)
-        tests = [*_sample_values(template, sample), *usual_values(template.columns)]
+        tests = [*self._sample_values(sample), *usual_values(template.columns)]
         telling = telling_values(template.columns, chat.constants if chat else ())
         self._recipe = self._find_recipe(tests, telling) if template.columns else self._static_recipe()
         self.neutralised = 0  #: rows whose text held special tokens
@@ -63,12 +66,24 @@ class PromptEncoder:
         texts: dict[int, Values] = {}
         for place, row in enumerate(rows):
             try:
-                texts[place] = self._template.values(row)
+                texts[place] = self.values(row)
             except RowError as error:
                 outcomes[place] = error
         self.neutralised += sum(self._holds_special(values) for values in texts.values())
-        outcomes |= zip(texts, self._own_ids(list(texts.values())), strict=True)
+        outcomes |= zip(texts, self._ids_of(list(texts.values())), strict=True)
         return [_outcome(row, outcomes[place]) for place, row in enumerate(rows)]
+
+    def values(self, row: Row) -> Values:
+        """The row's texts by column, clean. Raises RowError for a null or a value that is no text."""
+        texts = self._template.values(row)
+        return {column: self._cleaning.clean(text) for column, text in texts.items()}
+
+    def own_ids(self, values: Values) -> tuple[int, ...]:
+        """Of one row, whose texts may be others than it came with. Raises RowError."""
+        (ids,) = self._ids_of([values])
+        if isinstance(ids, RowError):
+            raise ids
+        return ids
 
     def continuations(self, choices: Sequence[str]) -> list[tuple[int, ...]]:
         """Ids of each choice as it would follow the prompt. Raises SpecError where two choices are the same.
@@ -81,7 +96,7 @@ class PromptEncoder:
         joiner = " " if self._raw and not spaced else ""
         return continuations(self._vocabulary, marked.rpartition(MARK)[2], joiner, choices)
 
-    def _own_ids(self, rows: Sequence[Values]) -> list[tuple[int, ...] | RowError]:
+    def _ids_of(self, rows: Sequence[Values]) -> list[tuple[int, ...] | RowError]:
         if self._recipe:
             return self._recipe.own_ids(self._vocabulary, rows)
         wholes = (whole_ids(self._vocabulary, self._template, self._render, values) for values in rows)
@@ -107,6 +122,15 @@ class PromptEncoder:
             self._vocabulary, split(self._vocabulary, frame, self._template.segments, self._opening), proofs
         )
 
+    def _sample_values(self, sample: Iterable[Row]) -> list[Values]:
+        found: list[Values] = []
+        for row in islice(sample, _MAX_SAMPLE):
+            try:
+                found.append(self.values(row))
+            except RowError:
+                continue
+        return found
+
     def _holds_special(self, values: Values) -> bool:
         return any(self._vocabulary.plain.holds_special(text) for text in values.values())
 
@@ -125,16 +149,6 @@ def _opening(vocabulary: Vocabulary, template: Template) -> tuple[int, ...]:
     written = vocabulary.encode(first.text).ids if isinstance(first, Literal) else []
     opening = vocabulary.opening_ids
     return () if tuple(written[: len(opening)]) == opening else opening
-
-
-def _sample_values(template: Template, sample: Iterable[Row]) -> list[Values]:
-    found: list[Values] = []
-    for row in islice(sample, _MAX_SAMPLE):
-        try:
-            found.append(template.values(row))
-        except RowError:
-            continue
-    return found
 
 
 def _outcome(row: Row, found: tuple[int, ...] | RowError) -> Prompt | Completion:

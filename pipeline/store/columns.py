@@ -35,6 +35,8 @@ def result_types(spec_json: str) -> dict[str, pa.DataType]:
     spec = json.loads(spec_json)
     left_out = () if spec.get("choices") is not None else _CHOICE_COLUMNS
     types = {name: kind for name, kind in _RESULT_TYPES.items() if name not in left_out}
+    if spec.get("on_too_long", "error") != "error":
+        types["cut_tokens"] = pa.int64()
     if spec.get("n", 1) > 1:
         types["samples"] = pa.list_(pa.struct(_sample(spec)))
     if spec.get("logprobs") is not None:

@@ -1,6 +1,6 @@
 """Stage 6: shards, who encodes which, and what that leaves behind: batches to answer, and rows that cannot be."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
@@ -59,6 +59,7 @@ def record(
     failures: Sequence[Completion],
     encode_s: float,
     tokens: str | None,
+    counts: Mapping[str, int],
     now: float,
 ) -> list[int]:
     if hold_job(connection, job_id).state is JobState.CANCELLED:
@@ -69,7 +70,7 @@ def record(
         return []
     _require_whole(shard, planned, failures)
     encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "n_error": len(failures), "tokens": tokens}
-    connection.execute(update(shards).where(here).values(FREE[shards] | encoded))
+    connection.execute(update(shards).where(here).values(FREE[shards] | encoded | dict(counts)))
     insert_results(connection, job_id, None, 1, failures, now)
     new = [
         NewBatch(shard_no, batch.row_ids, batch.n_tokens, part=None if tokens is None else part)

@@ -101,13 +101,18 @@ class Ledger:
         failures: Sequence[Completion],
         encode_s: float,
         tokens: str | None = None,
+        *,
+        n_cut: int = 0,
+        n_neutralised: int = 0,
     ) -> list[int]:
         """The numbers of the new batches; none, and nothing written, where another runner was first or the job was
-        cancelled. At `tokens` are the prompts of each batch, in the order of `planned`. Raises ValueError unless
-        `planned` and `failures` together are the shard's rows, each once."""
+        cancelled. At `tokens` are the prompts of each batch, in the order of `planned`. `n_cut` and `n_neutralised`
+        are rows whose text was cut, or held special tokens. Raises ValueError unless `planned` and `failures` together
+        are the shard's rows, each once."""
         with writing(self._engine) as connection:
             now = self._now(connection)
-            return encoding.record(connection, job_id, shard_no, planned, failures, encode_s, tokens, now)
+            counts = {"n_cut": n_cut, "n_neutralised": n_neutralised}
+            return encoding.record(connection, job_id, shard_no, planned, failures, encode_s, tokens, counts, now)
 
     def claim(self, job_id: str, owner: str, lease_s: float) -> Claim | None:
         """The lowest batch of a running job that is free, or whose lease has run out; None where there is none."""

@@ -83,6 +83,8 @@ def read_progress(connection: Connection, job_id: str) -> Progress:
         cancelled=cut - ok - truncated - error if job.state is JobState.CANCELLED else 0,
         batches=dict.fromkeys(BatchState, 0) | {row.state: row.n for row in by_state},
         **{name: total(name) for name in TOKENS},
+        cut=shard.n_cut,
+        neutralised=shard.n_neutralised,
         seconds=seconds,
         started_at=min((row.started_at for row in by_state if row.started_at is not None), default=None),
         finished_at=max((row.finished_at for row in by_state if row.state is BatchState.DONE), default=None),
@@ -210,7 +212,7 @@ def _batch_sums(job_id: str) -> Select[tuple[object, ...]]:
 
 def _shard_sums(job_id: str) -> Select[tuple[object, ...]]:
     return select(
-        func.coalesce(func.sum(shards.c.n_error), 0).label("n_error"),
+        *(func.coalesce(func.sum(shards.c[name]), 0).label(name) for name in ("n_error", "n_cut", "n_neutralised")),
         func.coalesce(func.sum(shards.c.encode_s), 0.0).label("encode_s"),
         func.coalesce(func.max(shards.c.row_to), 0).label("cut"),
     ).where(shards.c.job_id == job_id)

@@ -176,6 +176,8 @@ class Progress:
     computed_tokens: int = 0
     reused_tokens: int = 0
     output_tokens: int = 0
+    cut: int = 0  #: rows whose text was cut to fit
+    neutralised: int = 0  #: rows whose text held special tokens of the model, which stayed plain text
     seconds: dict[str, float] = field(default_factory=dict)  #: by stage: encode, prefix, prefill, ...
     started_at: float | None = None  #: when the first batch was first taken up
     finished_at: float | None = None  #: when the latest answered batch was closed

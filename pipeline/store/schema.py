@@ -73,6 +73,8 @@ shards = Table(
     Column("enqueued_at", Double),
     Column("lease_until", Double),
     Column("lease_owner", AnyText),
+    Column("n_cut", Integer, nullable=False, server_default=text("0")),
+    Column("n_neutralised", Integer, nullable=False, server_default=text("0")),
 )
 
 batches = Table(

@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pipeline.buckets import PlannedBatch
 from workers.process import Members
 
 
@@ -104,6 +105,13 @@ def test_an_unknown_job_is_told_the_nearest(desk, run):
     assert result.stderr == 'Error: There is no job "nigth". Did you mean "night"?\n'
 
 
+def test_texts_that_were_cut_or_held_special_tokens_are_counted(desk, run):
+    job = desk.cutting("new")
+    desk.ledger.record_encoding(job.id, 0, [PlannedBatch((0, 1, 2, 3), 9)], [], 0.5, n_cut=2, n_neutralised=1)
+    assert "texts     2 rows were cut to fit; 1 row holds special tokens of the model" in run("status", "new").stdout
+    assert json.loads(run("status", "new", "--json").stdout)["texts"] == {"cut": 2, "neutralised": 1}
+
+
 def test_json(desk, run):
     job = desk.done("night")
     told = json.loads(run("status", "--json").stdout)
@@ -128,6 +136,7 @@ def test_json(desk, run):
         "rows_per_second": pytest.approx(5 / 6),
         "prompt_tokens": {"computed": 3000, "reused": 9000},
         "output_tokens": 60,
+        "texts": {"cut": 0, "neutralised": 0},
         "error": None,
         "next": ["pipeline results night", "pipeline results night --status error", "pipeline retry night"],
     }

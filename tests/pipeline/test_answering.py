@@ -71,6 +71,18 @@ def test_a_batch_that_came_by_message_is_answered_like_one_whose_prompts_were_lo
     ]
 
 
+def test_what_was_cut_is_told_with_the_answer(means, spec, settings, shard):
+    cutting = build_spec(spec.model_dump() | {"on_too_long": "tail"})
+    encoding = Encoding(JOB, cutting, means.vocabulary, means.model.context, means.costs, settings, shard)
+    answering = Answering(make_engine(means, settings), encoding, {0: shard}.__getitem__)
+    claim = Claim("job", 3, 0, (0, 4), fence=2, attempts=1)
+    prompts, _ = encoding.rows(shard, claim.row_ids)
+    for payload in (unpack(pack(encoding.prefix, prompts)), None):
+        completions, _ = answering.run(claim, payload).written()
+        left_out = {completion.row_id: completion.cut_tokens for completion in completions}
+        assert left_out == {0: 0, 4: 600 + len("Say: ") - (means.model.context - 5)}
+
+
 def test_timings_are_those_of_all_that_was_done(answering, encoding, shard):
     prompts, _ = encoding.rows(shard, [0, 2])
     _, timing = answering.run(CLAIM, Payload(encoding.prefix, prompts), load_s=0.25).written()

@@ -82,6 +82,26 @@ def test_lost_prompts_are_made_again(encoding, shards) -> None:
     assert [failure.row_id for failure in failures] == [9]
 
 
+def test_a_text_is_cut_alike_by_every_worker_and_counted(encoding, shards) -> None:
+    encoded = encoding(on_too_long="middle").shard(shards[1])
+    cut = prompts_of(encoded.prompts)[10]
+    assert [failure.row_id for failure in encoded.failures] == [9]
+    assert (encoded.n_cut, encoded.n_neutralised) == (1, 1)
+    assert cut.cut_tokens > 600 - 512
+    assert encoding(on_too_long="middle").rows(shards[1], [10])[0] == (cut,)
+
+
+def test_texts_are_cleaned_as_asked(encoding, shards, tmp_path) -> None:
+    path = tmp_path / "dirty.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "text": ["e\u0301&amp;\u200b", "é&"]}), path)
+    dirty = ShardRecord("job", 0, str(path), 0, 2, ShardState.LEASED)
+    own = [len(prompt.own_ids) for prompt in encoding().rows(dirty, [0, 1])[0]]
+    asked = {"normalize": "nfc", "strip_invisible": True, "unescape_html": True}
+    clean, short = encoding(**asked).rows(dirty, [0, 1])[0]
+    assert own[0] > own[1]
+    assert clean.own_ids == short.own_ids
+
+
 def test_batches_are_within_the_budget(encoding, shards) -> None:
     assert max(len(batch.row_ids) for batch in encoding().shard(shards[0]).planned) == 3
     assert {len(batch.row_ids) for batch in encoding().shard(shards[0], Budget(1, 10_000)).planned} == {1}

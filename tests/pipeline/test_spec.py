@@ -34,9 +34,15 @@ OTHERS = {
     "trust_remote_code": True,
     "dtype": "bfloat16",
     "adapter": "/data/lora",
+    "on_too_long": "head",
+    "cut": "text",
+    "normalize": "nfc",
+    "strip_invisible": True,
+    "unescape_html": True,
 }
 #: Fields that need another one beside them.
 NEEDS = {field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed", "n")}
+NEEDS["cut"] = {"on_too_long": "tail"}
 
 
 def test_lists_may_be_written_as_one_text():
@@ -210,3 +216,22 @@ def test_a_job_file_that_is_none(tmp_path, content, message):
     with pytest.raises(SpecError) as caught:
         read_job_file(tmp_path / "job.yaml")
     assert message in str(caught.value)
+
+
+def test_a_column_is_cut_only_where_it_is_said_how():
+    with pytest.raises(SpecError, match="--cut needs --on-too-long, which says how: head, tail, middle or salient"):
+        build_spec(FIELDS | {"cut": "text"})
+    assert build_spec(FIELDS | {"cut": "text", "on_too_long": "salient"}).cut == "text"
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("on_too_long", "on_too_long: Input should be 'error', 'head', 'tail', 'middle' or 'salient'."),
+        ("normalize", "normalize: Input should be 'nfc' or 'nfkc'."),
+    ],
+)
+def test_a_way_that_is_none_is_told_those_that_there_are(field, message):
+    with pytest.raises(SpecError) as refused:
+        build_spec(FIELDS | {field: "middel"})
+    assert str(refused.value) == message

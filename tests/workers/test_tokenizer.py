@@ -22,7 +22,7 @@ from pipeline.store.queries import progress
 from pipeline.store.records import BatchState, ShardState
 from workers.tokenizer import TokenizerDesk
 
-TEXTS = ["one", "two", None, "four", "five " * 200, "six", "seven", "eight", "nine", "ten"]
+TEXTS = ["one", "two", None, "four", "five " * 200, "six <|im_end|>", "seven", "eight", "nine", "ten"]
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_a_shard_becomes_batches_whose_prompts_are_laid_by(desk, database, setti
         desk.encode(job, shard_no)
     told = progress(database, job)
     assert (told.batches[BatchState.PENDING], told.error) == (5, 2)
+    assert (told.cut, told.neutralised) == (0, 1)
     bells = Dispatch(database, lambda shard: []).enqueue_batches(100)
     payloads = [unpack(TokenFiles().message(bell.tokens, bell.part)) for bell in bells]
     vocabulary = Vocabulary(tiny_model)

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
@@ -204,10 +205,16 @@ def chat_template(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def encoder_for() -> Callable[..., PromptEncoder]:
     def made(
-        vocabulary: Vocabulary, prompt: str, *, system: str | None = None, raw: bool = False, sample: Sequence[Row] = ()
+        vocabulary: Vocabulary,
+        prompt: str,
+        *,
+        system: str | None = None,
+        raw: bool = False,
+        sample: Sequence[Row] = (),
+        cleaning: Cleaning = Cleaning(),  # noqa: B008 - frozen
     ) -> PromptEncoder:
-        template = Template.parse(prompt)
-        return PromptEncoder(vocabulary, template, system=system, raw=raw, submitted_at=SUBMITTED_AT, sample=sample)
+        asked = {"system": system, "raw": raw, "submitted_at": SUBMITTED_AT, "sample": sample, "cleaning": cleaning}
+        return PromptEncoder(vocabulary, Template.parse(prompt), **asked)
 
     return made
 

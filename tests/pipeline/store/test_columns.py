@@ -26,6 +26,7 @@ def spec_json(**fields):
         ({}, {}),
         ({"logprobs": 0}, {"logprobs": f"list<item: {TOKEN}>>"}),
         ({"logprobs": 2}, {"logprobs": f"list<item: {TOP}>"}),
+        ({"on_too_long": "head"}, {"cut_tokens": "int64"}),
         ({"temperature": 1, "n": 2}, {"samples": f"list<item: {SAMPLE}>>"}),
         (
             {"temperature": 1, "n": 2, "logprobs": 2},

@@ -30,10 +30,18 @@ def test_encoding_leaves_batches_and_errors(ledger, engine, road):
 
 def test_the_second_to_encode_a_shard_changes_nothing(ledger, engine, road):
     job = road.job(n_rows=3)
-    ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.ERROR)], 0.5)
+    ledger.record_encoding(job.id, 0, PLAN, [road.outcome(1, Status.ERROR)], 0.5, n_cut=1)
     before = progress(engine, job.id)
-    assert ledger.record_encoding(job.id, 0, [PlannedBatch((0, 1, 2), 9)], [], 7.0) == []
+    assert ledger.record_encoding(job.id, 0, [PlannedBatch((0, 1, 2), 9)], [], 7.0, n_cut=3, n_neutralised=3) == []
     assert progress(engine, job.id) == before
+
+
+def test_what_was_done_to_texts_is_counted_over_all_shards(ledger, engine, road):
+    job = road.job(n_rows=6, shard_rows=3)
+    ledger.record_encoding(job.id, 0, [PlannedBatch((0, 1, 2), 9)], [], 0.5, n_cut=2, n_neutralised=1)
+    ledger.record_encoding(job.id, 1, [PlannedBatch((3, 4, 5), 9)], [], 0.5, n_cut=1, n_neutralised=2)
+    told = progress(engine, job.id)
+    assert (told.cut, told.neutralised) == (3, 3)
 
 
 def test_batch_numbers_are_each_jobs_own(ledger, road):

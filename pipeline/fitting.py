@@ -1,0 +1,84 @@
+"""Stage 2, last step: prompts that the context holds with their answers; a job may ask to have a text cut for that."""
+
+from dataclasses import replace
+
+from pipeline.encoder import fit, least_room
+from pipeline.errors import RowError
+from pipeline.prompts.cut_column import column_to_cut
+from pipeline.prompts.cuts import cut
+from pipeline.prompts.limits import too_long_without
+from pipeline.prompts.recipe import Values
+from pipeline.prompts.ruler import Ruler
+from pipeline.prompts.template import Field, Template
+from pipeline.prompts.tokens import PromptEncoder
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.rows import Completion, Generate, Prompt, Row, Status, Task
+from pipeline.spec import JobSpec
+
+#: Cuts that miss by few tokens and are taken back by as many; each later one is half of the one before.
+_NEAR_MISSES = 4
+
+
+class Fitting:
+    """Of one job, on every worker the same."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        template: Template,
+        vocabulary: Vocabulary,
+        encoder: PromptEncoder,
+        task: Task,
+        context: int,
+    ) -> None:
+        """Raises SpecError where it is not plain which column is to be cut."""
+        self._how, self._column = spec.on_too_long, column_to_cut(spec, template)
+        self._times = sum(part == Field(self._column or "") for part in template.segments)
+        self._vocabulary, self._encoder, self._task, self._context = vocabulary, encoder, task, context
+        self._room = answer_room(task, context)
+
+    def fit(self, row: Row, outcome: Prompt | Completion) -> Prompt | Completion:
+        """The row's prompt, cut where it leaves too little room, or the error that is its result."""
+        if self._column is None or not isinstance(outcome, Prompt):
+            return fit(outcome, self._encoder, self._task, self._context)
+        tokens = self._tokens(outcome.own_ids)
+        if tokens + self._room <= self._context:
+            return outcome
+        try:
+            return self._cut(outcome, self._encoder.values(row), self._column, tokens)
+        except RowError as error:
+            return Completion(
+                row_id=outcome.row_id,
+                key=outcome.key,
+                status=Status.ERROR,
+                error_type=error.error_type,
+                error=str(error),
+                prompt_tokens=tokens,
+            )
+
+    def _cut(self, prompt: Prompt, values: Values, column: str, before: int) -> Prompt:
+        """The ids are those of the whole prompt with the cut text in it: lengths are guessed, and then proven."""
+        most = self._context - self._room
+        without = self._tokens(self._own_ids(values, column, ""))
+        if without > most:
+            raise too_long_without(column, without, self._context, self._room)
+        ruler = Ruler(self._vocabulary.plain, values[column])
+        allowed = (most - without) // self._times
+        for missed in range(_NEAR_MISSES + before.bit_length() + 1):
+            own_ids = self._own_ids(values, column, cut(self._how, ruler, allowed))
+            over = self._tokens(own_ids) - most
+            if over <= 0 and own_ids:
+                return replace(prompt, own_ids=own_ids, cut_tokens=before - self._tokens(own_ids))
+            allowed = max(0, allowed - over // self._times - 1) if missed < _NEAR_MISSES else allowed // 2
+        raise too_long_without(column, without, self._context, self._room)
+
+    def _own_ids(self, values: Values, column: str, text: str) -> tuple[int, ...]:
+        return self._encoder.own_ids({**values, column: text})
+
+    def _tokens(self, own_ids: tuple[int, ...]) -> int:
+        return len(self._encoder.prefix) + len(own_ids)
+
+
+def answer_room(task: Task, context: int) -> int:
+    """Tokens that a cut leaves for the answer: all that it may have, but never more than half of the context."""
+    return min(task.max_tokens, context // 2) if isinstance(task, Generate) else least_room(task)
