@@ -63,6 +63,8 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
     layout[Column("STATUS")] = _of_result("status")
     if spec.choices is None:
         layout[Column("ANSWER", "text")] = _of_result("output")
+    elif spec.multi_label:
+        layout[Column("LABELS", "text")] = _holding
     else:
         layout[Column("LABEL")] = _of_result("label")
         layout[Column("SCORE", "number")] = lambda values, result: (
@@ -71,6 +73,12 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
     if any_error:
         layout[Column("ERROR", "text")] = _of_result("error")
     return layout
+
+
+def _holding(values: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """The labels that hold, likeliest first, each with its probability."""
+    probabilities = {score["label"]: score["probability"] for score in result["scores"] or ()}
+    return ", ".join(f"{label} {probabilities[label]:.2f}" for label in result["labels"] or ())
 
 
 def _of_input(column: str) -> _Cell:

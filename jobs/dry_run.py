@@ -15,6 +15,7 @@ from pipeline.inference.memory import predicted_bytes
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
 from pipeline.means import Means, load_means
+from pipeline.prompts.choices import questions
 from pipeline.rehearsal import Rehearsal, rehearse
 from pipeline.rows import Row
 from pipeline.settings import Settings
@@ -78,6 +79,9 @@ def _estimate(
     until = f" to {duration(most)}, by the length of the answers ({each})" if longest else ""
     yield f"{share:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
     yield f"Memory beside the model: roughly {size(_batch_bytes(spec, means, found, longest, batch_rows))}."
+    if spec.choices and spec.multi_label:
+        holds, fails = questions(spec.choices[:1])
+        yield f'Each label is asked for by itself: whether the prompt goes on with "{holds}" or with "{fails}".'
     if spec.logprobs is not None:
         likeliest = f", and those of the {spec.logprobs} likeliest in its place" if spec.logprobs else ""
         yield f"Each token's log-probability will be recorded{likeliest}."

@@ -25,6 +25,19 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option("--system", help="System message for the model's chat template.")
 @click.option("--raw/--chat", default=None, help="Plain completion of the prompt, or the chat template (default).")
 @click.option("--choices", metavar="A,B,...", help="Pick the likeliest of these labels instead of writing text.")
+@click.option(
+    "--length-normalize",
+    is_flag=True,
+    default=None,
+    help="Compare labels by the mean log-probability of their tokens; one may then begin another.",
+)
+@click.option("--multi-label", is_flag=True, default=None, help="Ask for each label by itself: any number may hold.")
+@click.option(
+    "--prior-correction",
+    is_flag=True,
+    default=None,
+    help="Divide out how likely each label is after a prompt with N/A in every column.",
+)
 @click.option("--max-tokens", type=int, help="Tokens an answer may have.  [default: 256]")
 @click.option("--stop", multiple=True, help="Text before which an answer ends; may be given several times.")
 @click.option("--temperature", type=float, help="0 takes the likeliest token; above, tokens are drawn.  [default: 0]")

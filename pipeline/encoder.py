@@ -5,6 +5,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from pipeline.errors import RowError
+from pipeline.prompts.choices import questions
 from pipeline.prompts.limits import check_length
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
@@ -24,9 +25,9 @@ def make_encoder(
 
 def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
     """Raises SpecError where two choices are the same tokens."""
-    if spec.choices is None:
-        return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
-    return Choose(spec.choices, tuple(encoder.continuations(spec.choices)))
+    if spec.choices is not None:
+        return _choose(spec, spec.choices, encoder)
+    return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
 
 
 def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, context: int) -> Prompt | Completion:
@@ -47,6 +48,14 @@ def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, contex
             prompt_tokens=tokens,
         )
     return outcome
+
+
+def _choose(spec: JobSpec, labels: tuple[str, ...], encoder: PromptEncoder) -> Choose:
+    label_ids = encoder.continuations(labels, nested=spec.length_normalize or spec.multi_label)
+    if spec.multi_label:
+        label_ids = encoder.continuations(questions(labels), nested=True)
+    content_free = encoder.content_free() if spec.prior_correction else ()
+    return Choose(labels, tuple(label_ids), spec.length_normalize, spec.multi_label, content_free)
 
 
 def _sampling(spec: JobSpec) -> Sampling:

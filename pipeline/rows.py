@@ -164,10 +164,16 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """Pick the likeliest label; `label_ids` are each label's tokens after the prompt."""
+    """Pick the likeliest label; `label_ids` are each label's tokens after the prompt.
+
+    Where `several` may hold, each label has two of them: how the prompt goes on where it holds, and where it does not.
+    """
 
     labels: tuple[str, ...]
     label_ids: tuple[tuple[int, ...], ...]
+    length_normalize: bool = False  #: compare the mean log-probability of a label's tokens, not their sum
+    several: bool = False
+    content_free: tuple[int, ...] = ()  #: all ids of a prompt that says nothing, whose probabilities divide out
 
 
 Task = Generate | Choose

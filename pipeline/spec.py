@@ -43,6 +43,8 @@ _SAMPLING = tuple(field.name for field in dataclasses.fields(Sampling))
 _DRAWING = ("top_k", "top_p", "min_p", "seed")
 #: All that has a meaning only where text is written.
 _WRITING = ("max_tokens", "stop", *_SAMPLING, "n", "logprobs")
+#: All that says how labels are compared.
+_COMPARING = ("length_normalize", "multi_label", "prior_correction")
 #: Below, logits divided by it leave the range of numbers, and there is nothing left to draw.
 _LEAST_TEMPERATURE = 0.01
 
@@ -64,6 +66,9 @@ class JobSpec(BaseModel):
     system: str | None = None
     raw: bool = False
     choices: Labels | None = None
+    length_normalize: bool = False
+    multi_label: bool = False
+    prior_correction: bool = False
     max_tokens: int = Field(default=256, ge=1)
     stop: Several = ()
     temperature: float = Field(default=0.0, ge=0, le=100)
@@ -99,6 +104,17 @@ class JobSpec(BaseModel):
             raise ValueError(f"{flags[0]} has no meaning with --choices: nothing is generated; leave it out")
         if self.output is not None and self.output.suffix.lower() not in OUTPUT_FORMATS:
             raise ValueError(f"--output {self.output.name} must end in one of {', '.join(OUTPUT_FORMATS)}")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_are_compared_in_one_way(self) -> "JobSpec":
+        if self.choices is None and (flags := self._given(_COMPARING)):
+            raise ValueError(f"{flags[0]} needs --choices, such as positive,negative, which it compares")
+        if self.length_normalize and self.multi_label:
+            raise ValueError(
+                "--length-normalize has no meaning with --multi-label: each label is a yes or a no of its own; "
+                "leave one of them out"
+            )
         return self
 
     @model_validator(mode="after")

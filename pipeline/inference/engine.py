@@ -7,9 +7,9 @@ from functools import partial
 import torch
 
 from pipeline.inference.capacity import FORWARD_TOKENS, Capacity, is_out_of_memory, usual_lane_bytes
-from pipeline.inference.choices import score_choices
 from pipeline.inference.completions import Finished, chosen, finish, written
 from pipeline.inference.generation import Generation
+from pipeline.inference.labels import Labelling
 from pipeline.inference.lane_pool import LanePool
 from pipeline.inference.logprobs import token_logprobs, token_text
 from pipeline.inference.model import LanguageModel
@@ -41,6 +41,7 @@ class Engine:
         self._model, self._prefixes, self._decode = model, prefixes, decode
         self._pool = LanePool(model.shape, max_lane_bytes or usual_lane_bytes(model.device))
         self._capacity = Capacity(forward_tokens)
+        self._labelling = Labelling(model, self._capacity)
         self._text = token_text(decode)
 
     @property
@@ -112,9 +113,8 @@ class Engine:
 
     def _choose(self, stem: Stem, seats: list[Seat], task: Choose, watch: Stopwatch) -> list[Complete]:
         with watch.stage("prefill"):
-            prompts = [seat.own_ids for seat in seats]
-            scores = score_choices(self._model, stem, prompts, task.label_ids, self._capacity)
-        return [partial(chosen, scores=of_labels, labels=task.labels) for of_labels in scores]
+            found = self._labelling.run(stem, [seat.own_ids for seat in seats], task)
+        return [partial(chosen, probabilities=of_labels, task=task) for of_labels in found]
 
 
 def _uncut(batch: Batch) -> Batch:

@@ -17,6 +17,8 @@ from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Completion, Prompt, Row, Status
 
 _MAX_SAMPLE = 64
+#: What a content-free prompt says (Zhao et al. 2021, "Calibrate Before Use").
+_NO_CONTENT = "N/A"
 
 
 class PromptEncoder:
@@ -70,16 +72,25 @@ class PromptEncoder:
         outcomes |= zip(texts, self._own_ids(list(texts.values())), strict=True)
         return [_outcome(row, outcomes[place]) for place, row in enumerate(rows)]
 
-    def continuations(self, choices: Sequence[str]) -> list[tuple[int, ...]]:
+    def content_free(self) -> tuple[int, ...]:
+        """All ids of the prompt with "N/A" in every column. Raises SpecError where it has none."""
+        if not self._template.columns:
+            raise SpecError("--prior-correction needs a {column} in the prompt, whose text it can leave out.")
+        (outcome,) = self.encode([Row(0, "", dict.fromkeys(self._template.columns, _NO_CONTENT))])
+        if isinstance(outcome, Completion):
+            raise SpecError(f"--prior-correction cannot make a prompt without content: {outcome.error}")
+        return self.prefix + outcome.own_ids
+
+    def continuations(self, choices: Sequence[str], *, nested: bool = False) -> list[tuple[int, ...]]:
         """Ids of each choice as it would follow the prompt. Raises SpecError where two choices are the same.
 
-        In raw mode a space goes before a choice, unless the prompt ends with one.
+        In raw mode a space goes before a choice, unless the prompt ends with one. One may begin another if `nested`.
         """
         marked = self._render(self._template.fill(dict.fromkeys(self._template.columns, MARK)))
         last = self._template.segments[-1]
         spaced = isinstance(last, Literal) and last.text[-1].isspace()
         joiner = " " if self._raw and not spaced else ""
-        return continuations(self._vocabulary, marked.rpartition(MARK)[2], joiner, choices)
+        return continuations(self._vocabulary, marked.rpartition(MARK)[2], joiner, choices, nested=nested)
 
     def _own_ids(self, rows: Sequence[Values]) -> list[tuple[int, ...] | RowError]:
         if self._recipe:

@@ -21,7 +21,8 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
     "output_tokens": pa.int64(),
 }
 _CHOICE_COLUMNS = ("label", "score")
-_NESTED_COLUMNS = ("samples", "logprobs")
+_NESTED_COLUMNS = ("labels", "scores", "samples", "logprobs")
+_SCORE = {"label": pa.string(), "probability": pa.float64()}
 _TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
 
 #: Log-probabilities in memory at once, of rows that are written together: some hundred MB.
@@ -31,10 +32,14 @@ _TOKENS_PER_LOGPROB = 64
 
 
 def result_types(spec_json: str) -> dict[str, pa.DataType]:
-    """By name, in order; label and score only where there are choices, samples and logprobs where asked for."""
+    """By name, in order; label and scores only where there are choices, samples and logprobs where asked for."""
     spec = json.loads(spec_json)
     left_out = () if spec.get("choices") is not None else _CHOICE_COLUMNS
     types = {name: kind for name, kind in _RESULT_TYPES.items() if name not in left_out}
+    if spec.get("multi_label"):
+        types["labels"] = pa.list_(pa.string())
+    if spec.get("choices") is not None:
+        types["scores"] = pa.list_(pa.struct(_SCORE))
     if spec.get("n", 1) > 1:
         types["samples"] = pa.list_(pa.struct(_sample(spec)))
     if spec.get("logprobs") is not None:
@@ -44,12 +49,18 @@ def result_types(spec_json: str) -> dict[str, pa.DataType]:
 
 def result_column(name: str, kind: pa.DataType, completions: list[Completion]) -> pa.Array:
     """Half of a surrogate pair, which no file takes, becomes U+FFFD."""
-    values = [getattr(completion, name) for completion in completions]
-    plain = [to_plain(value) for value in values] if name in _NESTED_COLUMNS else values
+    plain = [_plain(name, completion) for completion in completions]
     try:
         return pa.array(plain, kind)
     except UnicodeEncodeError:
         return pa.array(_whole(plain), kind)
+
+
+def _plain(name: str, completion: Completion) -> Any:
+    value = getattr(completion, name)
+    if name == "labels" and completion.scores:
+        return list(value)  # that none of the labels holds is an answer too
+    return to_plain(value) if name in _NESTED_COLUMNS else value
 
 
 def rows_at_once(spec_json: str, most: int) -> int:

@@ -141,6 +141,14 @@ def test_choices_show_their_label_and_score(desk, run):
     assert lines[6] == ["5", "Too long", "5", "error", "", "", "The prompt has 900 tokens."]
 
 
+def test_several_labels_show_how_likely_each_is(desk, run):
+    desk.done("night", choices=["good", "bad"], multi_label=True, key=None)
+    lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]
+    assert lines[0] == ["ROW", "review", "stars", "STATUS", "LABELS", "ERROR"]
+    assert lines[2] == ["1", "A long story in two lines", "1", "ok", "bad 0.88, good 0.50", ""]
+    assert lines[6][4:] == ["", "The prompt has 900 tokens."]
+
+
 def test_samples_are_a_line_each(desk, run):
     desk.done("night", temperature=1, n=2)
     lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]

@@ -17,6 +17,9 @@ OTHERS = {
     "system": "Be kind.",
     "raw": True,
     "choices": ["good", "bad"],
+    "length_normalize": True,
+    "multi_label": True,
+    "prior_correction": True,
     "max_tokens": 7,
     "stop": ["."],
     "temperature": 0.7,
@@ -36,7 +39,10 @@ OTHERS = {
     "adapter": "/data/lora",
 }
 #: Fields that need another one beside them.
-NEEDS = {field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed", "n")}
+NEEDS: dict[str, dict[str, object]] = {
+    **{field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed", "n")},
+    **{field: {"choices": "good,bad"} for field in ("length_normalize", "multi_label", "prior_correction")},
+}
 
 
 def test_lists_may_be_written_as_one_text():
@@ -106,6 +112,16 @@ def test_long_differences_are_shortened():
         (
             {"choices": "a,b", "logprobs": 0},
             "--logprobs has no meaning with --choices: nothing is generated; leave it out.",
+        ),
+        ({"multi_label": True}, "--multi-label needs --choices, such as positive,negative, which it compares."),
+        (
+            {"prior_correction": True, "max_tokens": 5},
+            "--prior-correction needs --choices, such as positive,negative, which it compares.",
+        ),
+        (
+            {"choices": "a,b", "multi_label": True, "length_normalize": True},
+            "--length-normalize has no meaning with --multi-label: each label is a yes or a no of its own; "
+            "leave one of them out.",
         ),
         ({"n": 4}, "--n 4 needs --temperature above 0, such as 0.7; at 0 all samples would be equal."),
         ({"temperature": 1, "n": 0}, "n: Input should be greater than or equal to 1."),

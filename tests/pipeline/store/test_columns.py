@@ -3,7 +3,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from pipeline.rows import Completion, LikelyToken, Status, TokenLogprob
+from pipeline.rows import Completion, LabelScore, LikelyToken, Status, TokenLogprob
 from pipeline.spec import build_spec
 from pipeline.store.columns import result_column, result_types, rows_at_once
 
@@ -26,6 +26,11 @@ def spec_json(**fields):
         ({}, {}),
         ({"logprobs": 0}, {"logprobs": f"list<item: {TOKEN}>>"}),
         ({"logprobs": 2}, {"logprobs": f"list<item: {TOP}>"}),
+        ({"choices": "a,b"}, {"scores": "list<item: struct<label: string, probability: double>>"}),
+        (
+            {"choices": "a,b", "multi_label": True},
+            {"labels": "list<item: string>", "scores": "list<item: struct<label: string, probability: double>>"},
+        ),
         ({"temperature": 1, "n": 2}, {"samples": f"list<item: {SAMPLE}>>"}),
         (
             {"temperature": 1, "n": 2, "logprobs": 2},
@@ -35,7 +40,8 @@ def spec_json(**fields):
 )
 def test_the_columns_are_those_that_the_job_asked_for(fields, more):
     types = result_types(spec_json(**fields))
-    assert list(types) == [*USUAL, *more]
+    choice = ["label", "score"] if "choices" in fields else []
+    assert list(types) == [*USUAL[:2], *choice, *USUAL[2:], *more]
     assert {name: str(types[name]) for name in more} == more
 
 
@@ -51,6 +57,23 @@ def test_an_error_rows_nested_columns_are_null():
     assert column.to_pylist() == [[{"token_id": 1, "token": "a", "logprob": -0.5, "top": top}], None]
     assert column.type == kind
     assert isinstance(column, pa.ListArray)
+
+
+def test_that_no_label_holds_is_an_answer_and_an_error_has_none():
+    kind = result_types(spec_json(choices="a,b", multi_label=True))["labels"]
+    scores = (LabelScore("a", 0.25), LabelScore("b", 0.5))
+    rows = [
+        Completion(0, "0", Status.OK, "b", labels=("b",), scores=scores),
+        Completion(1, "1", Status.OK, "", scores=scores[:1]),
+        Completion(2, "2", Status.ERROR),
+    ]
+    assert result_column("labels", kind, rows).to_pylist() == [["b"], [], None]
+    kind = result_types(spec_json(choices="a,b"))["scores"]
+    assert result_column("scores", kind, rows).to_pylist() == [
+        [{"label": "a", "probability": 0.25}, {"label": "b", "probability": 0.5}],
+        [{"label": "a", "probability": 0.25}],
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
