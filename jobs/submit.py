@@ -38,6 +38,7 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
     default=None,
     help="Divide out how likely each label is after a prompt with N/A in every column.",
 )
+@click.option("--score", metavar="COLUMN", help="Tell how likely this column's text is after the prompt.")
 @click.option("--max-tokens", type=int, help="Tokens an answer may have.  [default: 256]")
 @click.option("--stop", multiple=True, help="Text before which an answer ends; may be given several times.")
 @click.option("--temperature", type=float, help="0 takes the likeliest token; above, tokens are drawn.  [default: 0]")
@@ -99,7 +100,7 @@ def submit(
         raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
     source = resolve(spec.inputs)
     template = Template.parse(spec.prompt)
-    require_columns(source.columns(), [*template.columns, *([spec.key] if spec.key else [])])
+    require_columns(source.columns(), [*template.columns, *spec.beside, *([spec.key] if spec.key else [])])
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job

@@ -4,22 +4,36 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
 
-from pipeline.errors import RowError
+from pipeline.errors import RowError, SpecError
 from pipeline.prompts.choices import questions
 from pipeline.prompts.limits import check_length
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Choose, Completion, Generate, Prompt, Row, Sampling, Status, Task
+from pipeline.rows import Choose, Completion, Generate, Prompt, Row, Sampling, Score, Status, Task
 from pipeline.spec import JobSpec
 
 
 def make_encoder(
     spec: JobSpec, template: Template, vocabulary: Vocabulary, submitted_at: datetime, sample: Sequence[Row]
 ) -> PromptEncoder:
-    """A chat template that reads a clock sees the moment of submission, on every worker and after every resume."""
+    """A chat template that reads a clock sees the moment of submission, on every worker and after every resume.
+
+    Raises ModelError or SpecError.
+    """
+    if spec.score in template.columns:
+        raise SpecError(
+            f"--score {spec.score}: the prompt shows this column already, so the model would only repeat it. Take "
+            f"{{{spec.score}}} out of the prompt."
+        )
     return PromptEncoder(
-        vocabulary, template, system=spec.system, raw=spec.raw, submitted_at=submitted_at, sample=sample
+        vocabulary,
+        template,
+        system=spec.system,
+        raw=spec.raw,
+        submitted_at=submitted_at,
+        sample=sample,
+        scored=spec.score,
     )
 
 
@@ -27,6 +41,8 @@ def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
     """Raises SpecError where two choices are the same tokens."""
     if spec.choices is not None:
         return _choose(spec, spec.choices, encoder)
+    if spec.score is not None:
+        return Score(spec.logprobs)
     return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
 
 
@@ -35,9 +51,8 @@ def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, contex
     if not isinstance(outcome, Prompt):
         return outcome
     tokens = len(encoder.prefix) + len(outcome.own_ids)
-    room = 1 if isinstance(task, Generate) else max(map(len, task.label_ids))
     try:
-        check_length(tokens, context, room)
+        check_length(tokens, context, _room(outcome, task))
     except RowError as error:
         return Completion(
             row_id=outcome.row_id,
@@ -48,6 +63,17 @@ def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, contex
             prompt_tokens=tokens,
         )
     return outcome
+
+
+def _room(prompt: Prompt, task: Task) -> int:
+    """Tokens that must fit behind the prompt."""
+    match task:
+        case Generate():
+            return 1
+        case Choose():
+            return max(map(len, task.label_ids))
+        case Score():
+            return len(prompt.target)
 
 
 def _choose(spec: JobSpec, labels: tuple[str, ...], encoder: PromptEncoder) -> Choose:

@@ -34,7 +34,8 @@ class Payload:
 def pack(prefix: Sequence[int], prompts: Sequence[Prompt]) -> bytes:
     """Small where neighbours among the prompts share cuts, as they do in the order in which they were planned."""
     kept = [common_cut(before, prompt) for before, prompt in zip([None, *prompts], prompts, strict=False)]
-    sent = [prompt.own_ids[shared:] for prompt, shared in zip(prompts, kept, strict=True)]
+    sent = [prompt.own_ids[shared:] + prompt.target for prompt, shared in zip(prompts, kept, strict=True)]
+    targets = [len(prompt.target) for prompt in prompts]
     token_ids = np.array([*prefix, *chain.from_iterable(sent)], _LONG)
     width = _SHORT if token_ids.max(initial=0) < 1 << 16 else _LONG
     body = msgpack.packb(
@@ -49,6 +50,7 @@ def pack(prefix: Sequence[int], prompts: Sequence[Prompt]) -> bytes:
             "keys": [prompt.key for prompt in prompts],
             "cuts": [prompt.cuts for prompt in prompts],
         }
+        | ({"targets": _bytes(targets, _LONG)} if any(targets) else {})
     )
     return _digest(body) + bytes(body)
 
@@ -73,15 +75,18 @@ def _payload(
     row_ids: bytes,
     keys: list[str],
     cuts: list[list[int]],
+    targets: bytes = b"",
 ) -> Payload:
     ids, at = tuple(_numbers(token_ids, width)), prefix
     prompts: list[Prompt] = []
     own_ids: tuple[int, ...] = ()
-    rows = zip(_numbers(row_ids, _ROW_ID), keys, _numbers(kept, _LONG), _numbers(sent, _LONG), cuts, strict=True)
-    for row_id, key, shared, count, ends in rows:
-        own_ids = own_ids[:shared] + ids[at : at + count]
+    scored = _numbers(targets, _LONG) or [0] * len(keys)
+    counts = zip(_numbers(kept, _LONG), _numbers(sent, _LONG), scored, strict=True)
+    rows = zip(_numbers(row_ids, _ROW_ID), keys, cuts, counts, strict=True)
+    for row_id, key, ends, (shared, count, behind) in rows:
         at += count
-        prompts.append(Prompt(row_id, key, own_ids, tuple(ends)))
+        own_ids = own_ids[:shared] + ids[at - count : at - behind]
+        prompts.append(Prompt(row_id, key, own_ids, tuple(ends), ids[at - behind : at]))
     return Payload(ids[:prefix], tuple(prompts))
 
 

@@ -34,7 +34,7 @@ def additions(prompts: Sequence[Prompt]) -> list[tuple[int, int]]:
     """(row_id, tokens that are not shared with the row before) of those that have cuts; the prompts lie depth first."""
     sharing = [prompt for prompt in prompts if prompt.cuts]
     return [
-        (prompt.row_id, len(prompt.own_ids) - common_cut(before, prompt))
+        (prompt.row_id, prompt.tokens - common_cut(before, prompt))
         for before, prompt in zip([None, *sharing], sharing, strict=False)
     ]
 

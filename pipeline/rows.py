@@ -35,6 +35,12 @@ class Prompt:
     key: str
     own_ids: tuple[int, ...]
     cuts: tuple[int, ...] = ()
+    target: tuple[int, ...] = ()  #: ids of a text behind it that is to be scored
+
+    @property
+    def tokens(self) -> int:
+        """All that the row brings along behind the job's prefix."""
+        return len(self.own_ids) + len(self.target)
 
     @property
     def alone(self) -> int:
@@ -176,4 +182,11 @@ class Choose:
     content_free: tuple[int, ...] = ()  #: all ids of a prompt that says nothing, whose probabilities divide out
 
 
-Task = Generate | Choose
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Tell how likely each prompt's `target` is behind it."""
+
+    logprobs: int | None = None  #: as for Generate
+
+
+Task = Generate | Choose | Score

@@ -1,5 +1,6 @@
 """What the engine found, as the completion of a row: answers written out, labels chosen, or why there is neither."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -8,6 +9,7 @@ from torch import Tensor
 from pipeline.inference.ranks import Answer
 from pipeline.inference.seats import Seat
 from pipeline.inference.stopping import StopRule
+from pipeline.inference.targets import Likelihood
 from pipeline.rows import BatchTiming, Choose, Completion, LabelScore, Prompt, Sample, Status
 from pipeline.timing import Stopwatch
 
@@ -94,6 +96,23 @@ def chosen(seat: Seat, probabilities: Tensor, task: Choose) -> Completion:
         reused_tokens=seat.shared,
         labels=holding if task.several else (),
         scores=scores,
+    )
+
+
+def scored(seat: Seat, found: Likelihood) -> Completion:
+    logprob = math.fsum(found.logprobs)
+    if not math.isfinite(logprob):
+        return _failed(seat)
+    return Completion(
+        row_id=seat.prompt.row_id,
+        key=seat.prompt.key,
+        status=Status.OK,
+        prompt_tokens=seat.tokens,
+        reused_tokens=seat.shared,
+        output_tokens=len(found.logprobs),
+        logprobs=found.tokens,
+        logprob=logprob,
+        perplexity=math.exp(-logprob / len(found.logprobs)),
     )
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from pipeline.inference.capacity import FORWARD_TOKENS, Capacity, is_out_of_memory, usual_lane_bytes
-from pipeline.inference.completions import Finished, chosen, finish, written
+from pipeline.inference.completions import Finished, chosen, finish, scored, written
 from pipeline.inference.generation import Generation
 from pipeline.inference.labels import Labelling
 from pipeline.inference.lane_pool import LanePool
@@ -20,7 +21,8 @@ from pipeline.inference.sampling import Picker
 from pipeline.inference.seats import Seat, seat
 from pipeline.inference.stem import Stem
 from pipeline.inference.stopping import Decoder, StopRule
-from pipeline.rows import Batch, BatchTiming, Choose, Completion, Generate, Task
+from pipeline.inference.targets import Scoring
+from pipeline.rows import Batch, BatchTiming, Choose, Completion, Generate, Score, Task, TokenLogprob
 from pipeline.timing import Stopwatch
 
 Complete = Callable[[Seat], Completion]
@@ -83,6 +85,8 @@ class Engine:
                 completing = self._generate(stem, seats, task, watch)
             case Choose():
                 completing = self._choose(stem, seats, task, watch)
+            case Score():
+                completing = self._score(stem, seats, task, watch)
         computed = planted + samples * sum(len(seat.own_ids) for seat in seats)
         timing = BatchTiming(
             prefix_s=watch.seconds["prefix"],
@@ -106,7 +110,7 @@ class Engine:
             [(seat.prompt.row_id, sample_no) for seat, sample_no in every],
             [seat.token_ids for seat, _ in every],
         )
-        report = None if task.logprobs is None else partial(token_logprobs, top=task.logprobs, text=self._text)
+        report = self._report(task.logprobs)
         Generation(self._model, stem, answers, rule, picker, self._pool, self._capacity, report).run(watch)
         n = task.samples
         return [partial(written, answers=answers[n * row : n * (row + 1)], rule=rule) for row in range(len(seats))]
@@ -115,6 +119,15 @@ class Engine:
         with watch.stage("prefill"):
             found = self._labelling.run(stem, [seat.own_ids for seat in seats], task)
         return [partial(chosen, probabilities=of_labels, task=task) for of_labels in found]
+
+    def _score(self, stem: Stem, seats: list[Seat], task: Score, watch: Stopwatch) -> list[Complete]:
+        rows = [(seat.own_ids, seat.prompt.target) for seat in seats]
+        with watch.stage("prefill"):
+            found = Scoring(self._model, stem, rows, self._report(task.logprobs)).run(self._capacity)
+        return [partial(scored, found=likelihood) for likelihood in found]
+
+    def _report(self, top: int | None) -> Callable[[Tensor, Tensor], list[TokenLogprob | None]] | None:
+        return None if top is None else partial(token_logprobs, top=top, text=self._text)
 
 
 def _uncut(batch: Batch) -> Batch:

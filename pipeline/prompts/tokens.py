@@ -12,6 +12,7 @@ from pipeline.prompts.pieces import split
 from pipeline.prompts.probes import telling_values, usual_values
 from pipeline.prompts.recipe import Recipe, Values, find_recipe
 from pipeline.prompts.rendered import whole_ids
+from pipeline.prompts.targets import Targets
 from pipeline.prompts.template import Literal, Template
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Completion, Prompt, Row, Status
@@ -38,8 +39,12 @@ class PromptEncoder:
         raw: bool,
         submitted_at: datetime,
         sample: Sequence[Row],
+        scored: str | None = None,
     ) -> None:
-        """Raises ModelError or SpecError where the chat template is missing, or fails on these messages."""
+        """`scored` is the column whose text is each prompt's target.
+
+        Raises ModelError or SpecError where the chat template is missing, or fails on these messages.
+        """
         self._vocabulary, self._template, self._raw = vocabulary, template, raw
         self._opening = _opening(vocabulary, template) if raw else ()
         chat = None if raw else _chat(vocabulary, submitted_at)
@@ -47,6 +52,7 @@ class PromptEncoder:
         tests = [*_sample_values(template, sample), *usual_values(template.columns)]
         telling = telling_values(template.columns, chat.constants if chat else ())
         self._recipe = self._find_recipe(tests, telling) if template.columns else self._static_recipe()
+        self._targets = None if scored is None else self._find_targets(scored)
         self.neutralised = 0  #: rows whose text held special tokens
 
     @property
@@ -70,7 +76,8 @@ class PromptEncoder:
                 outcomes[place] = error
         self.neutralised += sum(self._holds_special(values) for values in texts.values())
         outcomes |= zip(texts, self._own_ids(list(texts.values())), strict=True)
-        return [_outcome(row, outcomes[place]) for place, row in enumerate(rows)]
+        targets = self._targets.ids(rows) if self._targets else [()] * len(rows)
+        return [_outcome(row, outcomes[place], targets[place]) for place, row in enumerate(rows)]
 
     def content_free(self) -> tuple[int, ...]:
         """All ids of the prompt with "N/A" in every column. Raises SpecError where it has none."""
@@ -86,11 +93,22 @@ class PromptEncoder:
 
         In raw mode a space goes before a choice, unless the prompt ends with one. One may begin another if `nested`.
         """
+        return continuations(self._vocabulary, self._tail(), self._joiner(), choices, nested=nested)
+
+    def _tail(self) -> str:
+        """What ends every prompt: all of it where there is no column."""
         marked = self._render(self._template.fill(dict.fromkeys(self._template.columns, MARK)))
+        return marked.rpartition(MARK)[2]
+
+    def _joiner(self) -> str:
+        """What goes between the prompt and a text that follows it."""
         last = self._template.segments[-1]
         spaced = isinstance(last, Literal) and last.text[-1].isspace()
-        joiner = " " if self._raw and not spaced else ""
-        return continuations(self._vocabulary, marked.rpartition(MARK)[2], joiner, choices, nested=nested)
+        return " " if self._raw and not spaced else ""
+
+    def _find_targets(self, column: str) -> Targets:
+        is_whole = not self._template.columns
+        return Targets(self._vocabulary, column, self._tail(), self._joiner(), whole=is_whole)
 
     def _own_ids(self, rows: Sequence[Values]) -> list[tuple[int, ...] | RowError]:
         if self._recipe:
@@ -148,9 +166,15 @@ def _sample_values(template: Template, sample: Iterable[Row]) -> list[Values]:
     return found
 
 
-def _outcome(row: Row, found: tuple[int, ...] | RowError) -> Prompt | Completion:
-    if isinstance(found, tuple) and not found:
+def _outcome(row: Row, found: tuple[int, ...] | RowError, target: tuple[int, ...] | RowError) -> Prompt | Completion:
+    if not isinstance(found, RowError) and not found:
         found = RowError("empty", "The row's prompt is empty. Put some words of your own into the prompt.")
-    if isinstance(found, tuple):
-        return Prompt(row.row_id, row.key, found)
-    return Completion(row.row_id, row.key, Status.ERROR, error_type=found.error_type, error=str(found))
+    if isinstance(found, RowError):
+        return _failure(row, found)
+    if isinstance(target, RowError):
+        return _failure(row, target)
+    return Prompt(row.row_id, row.key, found, target=target)
+
+
+def _failure(row: Row, error: RowError) -> Completion:
+    return Completion(row.row_id, row.key, Status.ERROR, error_type=error.error_type, error=str(error))

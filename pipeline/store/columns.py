@@ -13,6 +13,8 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
     "output": pa.string(),
     "label": pa.string(),
     "score": pa.float64(),
+    "logprob": pa.float64(),
+    "perplexity": pa.float64(),
     "finish_reason": pa.string(),
     "error_type": pa.string(),
     "error": pa.string(),
@@ -20,21 +22,24 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
     "reused_tokens": pa.int64(),
     "output_tokens": pa.int64(),
 }
-_CHOICE_COLUMNS = ("label", "score")
+#: Those that some tasks fill and others do not.
+_TASK_COLUMNS = ("output", "label", "score", "logprob", "perplexity", "finish_reason")
 _NESTED_COLUMNS = ("labels", "scores", "samples", "logprobs")
 _SCORE = {"label": pa.string(), "probability": pa.float64()}
 _TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
 
 #: Log-probabilities in memory at once, of rows that are written together: some hundred MB.
 _LOGPROBS_AT_ONCE = 1 << 18
+#: What a text that is scored may well have.
+_SCORED_TOKENS = 1024
 #: So many tokens of a sample's text, in all its copies, take as much memory as one log-probability; so does a sample.
 _TOKENS_PER_LOGPROB = 64
 
 
 def result_types(spec_json: str) -> dict[str, pa.DataType]:
-    """By name, in order; label and scores only where there are choices, samples and logprobs where asked for."""
+    """By name, in order; those of tasks, samples and logprobs only where the job asked for them."""
     spec = json.loads(spec_json)
-    left_out = () if spec.get("choices") is not None else _CHOICE_COLUMNS
+    left_out = set(_TASK_COLUMNS) - set(_columns_of_task(spec))
     types = {name: kind for name, kind in _RESULT_TYPES.items() if name not in left_out}
     if spec.get("multi_label"):
         types["labels"] = pa.list_(pa.string())
@@ -70,9 +75,17 @@ def rows_at_once(spec_json: str, most: int) -> int:
     logprobs: int | None = spec.get("logprobs")
     if samples == 1 and logprobs is None:
         return most
-    tokens: int = spec["max_tokens"]
+    tokens: int = spec["max_tokens"] if spec.get("score") is None else _SCORED_TOKENS
     of_sample = 1 + tokens // _TOKENS_PER_LOGPROB if logprobs is None else tokens * (1 + logprobs)
     return max(1, min(most, _LOGPROBS_AT_ONCE // (samples * of_sample)))
+
+
+def _columns_of_task(spec: dict[str, Any]) -> tuple[str, ...]:
+    if spec.get("choices") is not None:
+        return ("output", "label", "score", "finish_reason")
+    if spec.get("score") is not None:
+        return ("logprob", "perplexity")
+    return ("output", "finish_reason")
 
 
 def _sample(spec: dict[str, Any]) -> dict[str, pa.DataType]:

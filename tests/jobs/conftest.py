@@ -134,6 +134,8 @@ def _outcome(row_id: int, spec: JobSpec) -> Completion:
         return Completion(
             row_id, key, Status.OK, label, label, 0.876, finish_reason="choice", labels=labels, scores=scores
         )
+    if spec.score is not None:
+        return Completion(row_id, key, Status.OK, output_tokens=4, logprob=-8.125, perplexity=7.625)
     status = Status.TRUNCATED if row_id == 1 else Status.OK
     return Completion(
         row_id, key, status, output=f"answer {row_id}", finish_reason="stop", samples=_samples(row_id, spec.n)

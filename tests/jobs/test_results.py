@@ -149,6 +149,14 @@ def test_several_labels_show_how_likely_each_is(desk, run):
     assert lines[6][4:] == ["", "The prompt has 900 tokens."]
 
 
+def test_a_score_shows_the_text_that_it_is_of(desk, run):
+    desk.done("night", score="stars", prompt="{review}", key=None)
+    lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]
+    assert lines[0] == ["ROW", "review", "stars", "STATUS", "LOGPROB", "PERPLEXITY", "ERROR"]
+    assert lines[2] == ["1", "A long story in two lines", "1", "ok", "-8.12", "7.62", ""]
+    assert lines[6][4:6] == ["", ""]
+
+
 def test_samples_are_a_line_each(desk, run):
     desk.done("night", temperature=1, n=2)
     lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]

@@ -83,3 +83,20 @@ def test_several_labels_each_by_itself(run, logprob):
         assert row["labels"] == list(result.labels) == [label for share, label in likely if share >= 0.5]
         assert result.label == likely[0][1]
     assert exported[2]["labels"] is None
+
+
+def test_a_text_is_scored_behind_its_prompt(run, logprob, small_tokenizer):
+    answers = ["a phone that broke.", "", "the battery, which lasts"]
+    reviews = [*REVIEWS[:2], "Good."]
+    results, exported = run("--score", "answer", "--logprobs", "1", text=reviews, answer=answers)
+    tokenizer = AutoTokenizer.from_pretrained(small_tokenizer)
+    assert (results[1].status, results[1].error_type, exported[1]["logprob"]) == ("error", "empty", None)
+    for place in (0, 2):
+        result, row, text = results[place], exported[place], f" {answers[place]}"
+        expected, ids = logprob(PROMPT.format(text=reviews[place]), text), tokenizer(text)["input_ids"]
+        assert (result.status, result.output_tokens) == ("ok", len(ids))
+        assert row["logprob"] == result.logprob == pytest.approx(expected, abs=2e-3)
+        assert row["perplexity"] == result.perplexity == pytest.approx(math.exp(-expected / len(ids)), rel=1e-3)
+        assert [token["token_id"] for token in row["logprobs"]] == ids
+        assert sum(token["logprob"] for token in row["logprobs"]) == pytest.approx(expected, abs=2e-3)
+    assert "output" not in exported[0]

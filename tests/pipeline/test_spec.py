@@ -20,6 +20,7 @@ OTHERS = {
     "length_normalize": True,
     "multi_label": True,
     "prior_correction": True,
+    "score": "answer",
     "max_tokens": 7,
     "stop": ["."],
     "temperature": 0.7,
@@ -69,6 +70,11 @@ def test_what_is_so_by_itself_may_be_said():
         assert build_spec(base | said).fingerprint("m", "i") == build_spec(base).fingerprint("m", "i")
 
 
+def test_a_score_may_tell_of_each_token():
+    spec = build_spec(FIELDS | {"score": "answer", "logprobs": 3})
+    assert (spec.beside, spec.writes, build_spec(FIELDS).writes) == (("answer",), False, True)
+
+
 def test_others_is_complete():
     assert set(OTHERS) == set(JobSpec.model_fields)
 
@@ -113,6 +119,12 @@ def test_long_differences_are_shortened():
             {"choices": "a,b", "logprobs": 0},
             "--logprobs has no meaning with --choices: nothing is generated; leave it out.",
         ),
+        (
+            {"choices": "a,b", "score": "c"},
+            "--choices and --score are two tasks, and a job has one; leave one of them out.",
+        ),
+        ({"score": "c", "stop": "x"}, "--stop has no meaning with --score: nothing is generated; leave it out."),
+        ({"score": ""}, "score: String should have at least 1 character."),
         ({"multi_label": True}, "--multi-label needs --choices, such as positive,negative, which it compares."),
         (
             {"prior_correction": True, "max_tokens": 5},

@@ -204,10 +204,18 @@ def chat_template(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def encoder_for() -> Callable[..., PromptEncoder]:
     def made(
-        vocabulary: Vocabulary, prompt: str, *, system: str | None = None, raw: bool = False, sample: Sequence[Row] = ()
+        vocabulary: Vocabulary,
+        prompt: str,
+        *,
+        system: str | None = None,
+        raw: bool = False,
+        sample: Sequence[Row] = (),
+        **more: Any,
     ) -> PromptEncoder:
         template = Template.parse(prompt)
-        return PromptEncoder(vocabulary, template, system=system, raw=raw, submitted_at=SUBMITTED_AT, sample=sample)
+        return PromptEncoder(
+            vocabulary, template, system=system, raw=raw, submitted_at=SUBMITTED_AT, sample=sample, **more
+        )
 
     return made
 

@@ -31,6 +31,8 @@ def spec_json(**fields):
             {"choices": "a,b", "multi_label": True},
             {"labels": "list<item: string>", "scores": "list<item: struct<label: string, probability: double>>"},
         ),
+        ({"score": "answer"}, {}),
+        ({"score": "answer", "logprobs": 0}, {"logprobs": f"list<item: {TOKEN}>>"}),
         ({"temperature": 1, "n": 2}, {"samples": f"list<item: {SAMPLE}>>"}),
         (
             {"temperature": 1, "n": 2, "logprobs": 2},
@@ -40,8 +42,9 @@ def spec_json(**fields):
 )
 def test_the_columns_are_those_that_the_job_asked_for(fields, more):
     types = result_types(spec_json(**fields))
-    choice = ["label", "score"] if "choices" in fields else []
-    assert list(types) == [*USUAL[:2], *choice, *USUAL[2:], *more]
+    answer = ["output", "label", "score", "finish_reason"] if "choices" in fields else ["output", "finish_reason"]
+    answer = ["logprob", "perplexity"] if "score" in fields else answer
+    assert list(types) == [USUAL[0], *answer, *USUAL[3:], *more]
     assert {name: str(types[name]) for name in more} == more
 
 
@@ -86,6 +89,8 @@ def test_that_no_label_holds_is_an_answer_and_an_error_has_none():
         ({"max_tokens": 64, "logprobs": 0}, 4096),
         ({"max_tokens": 256, "logprobs": 3}, 256),
         ({"max_tokens": 256, "temperature": 1, "n": 64, "logprobs": 20}, 1),
+        ({"score": "answer"}, 4096),
+        ({"score": "answer", "logprobs": 3}, 64),
     ],
 )
 def test_the_more_a_row_holds_the_fewer_are_in_memory(fields, rows):
