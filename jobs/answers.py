@@ -14,6 +14,8 @@ from pipeline.store.records import JobRecord
 
 #: Of the columns that the prompt uses; the terminal is only so wide.
 _INPUT_COLUMNS = 2
+#: Of an embedding.
+_NUMBERS = 3
 
 _Cell = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
@@ -63,6 +65,8 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
     layout[Column("STATUS")] = _of_result("status")
     if spec.score is not None:
         layout |= {Column(name.upper(), "number"): _number(name) for name in ("logprob", "perplexity")}
+    elif spec.embed is not None:
+        layout[Column("EMBEDDING", "text")] = _vector
     elif spec.choices is None:
         layout[Column("ANSWER", "text")] = _of_result("output")
     elif spec.multi_label:
@@ -87,6 +91,12 @@ def _of_input(column: str) -> _Cell:
 
 def _of_result(column: str) -> _Cell:
     return lambda values, result: _text(result[column])
+
+
+def _vector(values: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    numbers = result["embedding"]
+    shown = ", ".join(f"{number:.3f}" for number in (numbers or ())[:_NUMBERS])
+    return "" if numbers is None else f"{len(numbers)} numbers: {shown}, …"
 
 
 def _number(column: str) -> _Cell:

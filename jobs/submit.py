@@ -39,6 +39,9 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
     help="Divide out how likely each label is after a prompt with N/A in every column.",
 )
 @click.option("--score", metavar="COLUMN", help="Tell how likely this column's text is after the prompt.")
+@click.option(
+    "--embed", metavar="POOLING", help="Turn the prompt into a vector: of its last token, or the mean of all."
+)
 @click.option("--max-tokens", type=int, help="Tokens an answer may have.  [default: 256]")
 @click.option("--stop", multiple=True, help="Text before which an answer ends; may be given several times.")
 @click.option("--temperature", type=float, help="0 takes the likeliest token; above, tokens are drawn.  [default: 0]")

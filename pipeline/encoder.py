@@ -10,7 +10,7 @@ from pipeline.prompts.limits import check_length
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Choose, Completion, Generate, Prompt, Row, Sampling, Score, Status, Task
+from pipeline.rows import Choose, Completion, Embed, Generate, Prompt, Row, Sampling, Score, Status, Task
 from pipeline.spec import JobSpec
 
 
@@ -34,6 +34,8 @@ def make_encoder(
         submitted_at=submitted_at,
         sample=sample,
         scored=spec.score,
+        closed=spec.embed is not None,
+        shares=spec.embed != "mean",
     )
 
 
@@ -43,6 +45,8 @@ def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
         return _choose(spec, spec.choices, encoder)
     if spec.score is not None:
         return Score(spec.logprobs)
+    if spec.embed is not None:
+        return Embed(spec.embed)
     return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
 
 
@@ -74,6 +78,8 @@ def _room(prompt: Prompt, task: Task) -> int:
             return max(map(len, task.label_ids))
         case Score():
             return len(prompt.target)
+        case Embed():
+            return 0
 
 
 def _choose(spec: JobSpec, labels: tuple[str, ...], encoder: PromptEncoder) -> Choose:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 
 class Status(StrEnum):
@@ -189,4 +190,11 @@ class Score:
     logprobs: int | None = None  #: as for Generate
 
 
-Task = Generate | Choose | Score
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """Turn each prompt into a vector of length 1, out of the model's states of its tokens behind the final norm."""
+
+    pooling: Literal["last", "mean"]  #: the last token's state, or the mean over all tokens
+
+
+Task = Generate | Choose | Score | Embed

@@ -44,7 +44,7 @@ _DRAWING = ("top_k", "top_p", "min_p", "seed")
 #: All that has a meaning only where text is written.
 _WRITING = ("max_tokens", "stop", *_SAMPLING, "n", "logprobs")
 #: What a row may be asked for instead of written text.
-_TASKS = ("choices", "score")
+_TASKS = ("choices", "score", "embed")
 #: All that says how labels are compared.
 _COMPARING = ("length_normalize", "multi_label", "prior_correction")
 #: Below, logits divided by it leave the range of numbers, and there is nothing left to draw.
@@ -72,6 +72,7 @@ class JobSpec(BaseModel):
     multi_label: bool = False
     prior_correction: bool = False
     score: NonEmpty | None = None
+    embed: Literal["last", "mean"] | None = None
     max_tokens: int = Field(default=256, ge=1)
     stop: Several = ()
     temperature: float = Field(default=0.0, ge=0, le=100)

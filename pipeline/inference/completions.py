@@ -116,6 +116,19 @@ def scored(seat: Seat, found: Likelihood) -> Completion:
     )
 
 
+def embedded(seat: Seat, vector: Tensor) -> Completion:
+    if not vector.isfinite().all():
+        return _failed(seat)
+    return Completion(
+        row_id=seat.prompt.row_id,
+        key=seat.prompt.key,
+        status=Status.OK,
+        prompt_tokens=seat.tokens,
+        reused_tokens=seat.shared,
+        embedding=vector.numpy().astype("<f4").tobytes(),
+    )
+
+
 def _sample(answer: Answer, rule: StopRule) -> Sample:
     assert answer.finish is not None
     return Sample(rule.text(answer.token_ids), answer.finish, len(answer.token_ids), tuple(answer.logprobs))

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.capacity import FORWARD_TOKENS, Capacity, is_out_of_memory, usual_lane_bytes
-from pipeline.inference.completions import Finished, chosen, finish, scored, written
+from pipeline.inference.completions import Finished, chosen, embedded, finish, scored, written
+from pipeline.inference.embeddings import embed
 from pipeline.inference.generation import Generation
 from pipeline.inference.labels import Labelling
 from pipeline.inference.lane_pool import LanePool
@@ -22,7 +23,7 @@ from pipeline.inference.seats import Seat, seat
 from pipeline.inference.stem import Stem
 from pipeline.inference.stopping import Decoder, StopRule
 from pipeline.inference.targets import Scoring
-from pipeline.rows import Batch, BatchTiming, Choose, Completion, Generate, Score, Task, TokenLogprob
+from pipeline.rows import Batch, BatchTiming, Choose, Completion, Embed, Generate, Score, Task, TokenLogprob
 from pipeline.timing import Stopwatch
 
 Complete = Callable[[Seat], Completion]
@@ -70,6 +71,8 @@ class Engine:
     def _run(self, batch: Batch, task: Task) -> Finished:
         watch = Stopwatch()
         samples = task.samples if isinstance(task, Generate) else 1
+        if isinstance(task, Embed) and task.pooling == "mean":
+            batch = _undivided(batch)
         seats = seat(_uncut(batch)) if self._model.deterministic else seat(batch, split=samples > 1)
         with watch.stage("prefix"):
             passing = {seat.paths[-1] for seat in seats if seat.splits}
@@ -87,6 +90,8 @@ class Engine:
                 completing = self._choose(stem, seats, task, watch)
             case Score():
                 completing = self._score(stem, seats, task, watch)
+            case Embed():
+                completing = self._embed(stem, seats, task, watch)
         computed = planted + samples * sum(len(seat.own_ids) for seat in seats)
         timing = BatchTiming(
             prefix_s=watch.seconds["prefix"],
@@ -126,6 +131,11 @@ class Engine:
             found = Scoring(self._model, stem, rows, self._report(task.logprobs)).run(self._capacity)
         return [partial(scored, found=likelihood) for likelihood in found]
 
+    def _embed(self, stem: Stem, seats: list[Seat], task: Embed, watch: Stopwatch) -> list[Complete]:
+        with watch.stage("prefill"):
+            vectors = embed(self._model, stem, [seat.own_ids for seat in seats], task, self._capacity)
+        return [partial(embedded, vector=vector) for vector in vectors]
+
     def _report(self, top: int | None) -> Callable[[Tensor, Tensor], list[TokenLogprob | None]] | None:
         return None if top is None else partial(token_logprobs, top=top, text=self._text)
 
@@ -133,3 +143,9 @@ class Engine:
 def _uncut(batch: Batch) -> Batch:
     """Which nodes there are depends on other rows."""
     return replace(batch, prompts=tuple(replace(prompt, cuts=()) for prompt in batch.prompts))
+
+
+def _undivided(batch: Batch) -> Batch:
+    """For what needs all tokens of a prompt at once, and not only what they left behind for later ones."""
+    prompts = (replace(prompt, own_ids=batch.prefix + prompt.own_ids, cuts=()) for prompt in batch.prompts)
+    return replace(batch, prefix=(), prompts=tuple(prompts))

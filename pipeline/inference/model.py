@@ -43,6 +43,14 @@ class LanguageModel:
         logits: Tensor = output.logits[0].float()
         return logits
 
+    def states(self, token_ids: Tensor, positions: Tensor, packed: Packed) -> Tensor:
+        """token_ids, positions [tokens] -> fp32 [tokens, width] behind the final norm, where the head would read."""
+        output = self.network.base_model(
+            input_ids=token_ids[None], position_ids=positions[None], use_cache=False, packed=packed
+        )
+        found: Tensor = output.last_hidden_state[0].float()
+        return found
+
 
 def describe(network: Any) -> LanguageModel:
     """The facts, read off a transformers model and its configuration."""

@@ -4,12 +4,12 @@ from pipeline.errors import RowError
 
 
 def check_length(prompt_tokens: int, context: int, room: int = 1) -> None:
-    """`room` is what the answer needs at least: 1 token, or the longest choice. Raises RowError `too_long`."""
+    """`room` is what the answer needs at least: 1 token, the longest choice, or none. Raises RowError `too_long`."""
     if prompt_tokens + room <= context:
         return
-    answer = "1 token" if room == 1 else f"{room} tokens"
+    answer = f", and the answer needs room for {room} token{'s' if room > 1 else ''}" if room else ""
     raise RowError(
         "too_long",
-        f"The prompt has {prompt_tokens} tokens; the model's context is {context}, and the answer needs room for "
-        f"{answer}. Shorten the row's text or use a model with a longer context.",
+        f"The prompt has {prompt_tokens} tokens; the model's context is {context}{answer}. "
+        "Shorten the row's text or use a model with a longer context.",
     )

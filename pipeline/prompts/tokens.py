@@ -40,8 +40,13 @@ class PromptEncoder:
         submitted_at: datetime,
         sample: Sequence[Row],
         scored: str | None = None,
+        closed: bool = False,
+        shares: bool = True,
     ) -> None:
         """`scored` is the column whose text is each prompt's target.
+
+        `closed`: nothing follows the prompt, so that `raw` leaves the end-of-text where the tokenizer puts it. With
+        `shares` off there is no hot prefix: each prompt's own ids are all of it.
 
         Raises ModelError or SpecError where the chat template is missing, or fails on these messages.
         """
@@ -52,13 +57,15 @@ class PromptEncoder:
         tests = [*_sample_values(template, sample), *usual_values(template.columns)]
         telling = telling_values(template.columns, chat.constants if chat else ())
         self._recipe = self._find_recipe(tests, telling) if template.columns else self._static_recipe()
+        self._closing = vocabulary.closing_ids if raw and closed else ()
+        self._shares = shares
         self._targets = None if scored is None else self._find_targets(scored)
         self.neutralised = 0  #: rows whose text held special tokens
 
     @property
     def prefix(self) -> tuple[int, ...]:
         """The hot prefix: what all rows' ids begin with."""
-        return self._recipe.prefix if self._recipe else ()
+        return self._recipe.prefix if self._recipe and self._shares else ()
 
     @property
     def how(self) -> str:
@@ -111,10 +118,14 @@ class PromptEncoder:
         return Targets(self._vocabulary, column, self._tail(), self._joiner(), whole=is_whole)
 
     def _own_ids(self, rows: Sequence[Values]) -> list[tuple[int, ...] | RowError]:
+        """Behind the hot prefix, where there is one."""
+        before = self._opening
         if self._recipe:
-            return self._recipe.own_ids(self._vocabulary, rows)
-        wholes = (whole_ids(self._vocabulary, self._template, self._render, values) for values in rows)
-        return [whole if isinstance(whole, RowError) else self._opening + whole for whole in wholes]
+            found = self._recipe.own_ids(self._vocabulary, rows)
+            before = () if self._shares else self._recipe.prefix
+        else:
+            found = [whole_ids(self._vocabulary, self._template, self._render, values) for values in rows]
+        return [ids if isinstance(ids, RowError) else before + ids + self._closing for ids in found]
 
     def _static_recipe(self) -> Recipe:
         ids = (*self._opening, *self._vocabulary.encode(self._render(self._template.fill({}))).ids)

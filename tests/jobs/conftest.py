@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -134,6 +135,8 @@ def _outcome(row_id: int, spec: JobSpec) -> Completion:
         return Completion(
             row_id, key, Status.OK, label, label, 0.876, finish_reason="choice", labels=labels, scores=scores
         )
+    if spec.embed is not None:
+        return Completion(row_id, key, Status.OK, embedding=struct.pack("<4f", 0.5, -0.5, row_id, 0.125))
     if spec.score is not None:
         return Completion(row_id, key, Status.OK, output_tokens=4, logprob=-8.125, perplexity=7.625)
     status = Status.TRUNCATED if row_id == 1 else Status.OK

@@ -157,6 +157,21 @@ def test_a_score_shows_the_text_that_it_is_of(desk, run):
     assert lines[6][4:6] == ["", ""]
 
 
+def test_an_embedding_shows_how_it_begins(desk, run):
+    desk.done("night", embed="mean", key=None)
+    lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]
+    assert lines[0] == ["ROW", "review", "stars", "STATUS", "EMBEDDING", "ERROR"]
+    assert lines[2] == ["1", "A long story in two lines", "1", "ok", "4 numbers: 0.500, -0.500, 1.000, …", ""]
+    assert lines[6][4] == ""
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_an_embedding_is_a_json_list(desk, run, form):
+    desk.done("night", embed="mean")
+    line = run("results", "night", "--format", form, "--limit", "1").stdout.splitlines()[-1]
+    assert ('"[0.5, -0.5, 0.0, 0.125]"' if form == "csv" else '"embedding": [0.5, -0.5, 0.0, 0.125]') in line
+
+
 def test_samples_are_a_line_each(desk, run):
     desk.done("night", temperature=1, n=2)
     lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 from transformers import AutoTokenizer
@@ -100,3 +101,26 @@ def test_a_text_is_scored_behind_its_prompt(run, logprob, small_tokenizer):
         assert [token["token_id"] for token in row["logprobs"]] == ids
         assert sum(token["logprob"] for token in row["logprobs"]) == pytest.approx(expected, abs=2e-3)
     assert "output" not in exported[0]
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_a_prompt_becomes_a_vector(run, home, small_model, small_tokenizer, tmp_path, pooling):
+    reviews = [*REVIEWS, "Good."]
+    results, exported = run("--embed", pooling, text=reviews)
+    tokenizer = AutoTokenizer.from_pretrained(small_tokenizer)
+    path = tmp_path / "vectors.parquet"
+    assert home.call("results", "night", "--output", path).exit_code == 0
+    column = pq.read_table(path)["embedding"]
+    assert str(column.type).endswith(f"[{small_model.network.config.hidden_size}]")
+    assert (results[2].error_type, exported[2]["embedding"], column[2].as_py()) == ("null", None, None)
+    for place in (0, 1, 3):
+        ids = tokenizer(PROMPT.format(text=reviews[place]), return_tensors="pt")["input_ids"]
+        small_model.network.set_attn_implementation("sdpa")
+        with torch.no_grad():
+            states = small_model.network.base_model(ids).last_hidden_state[0]
+        small_model.network.set_attn_implementation(attention.NAME)
+        expected = torch.nn.functional.normalize(states[-1] if pooling == "last" else states.mean(0), dim=0)
+        found = torch.tensor(column[place].as_py())
+        assert (found - expected).abs().max() <= 1e-4
+        assert found.tolist() == pytest.approx(exported[place]["embedding"])
+        assert (results[place].prompt_tokens, results[place].output_tokens) == (ids.shape[1], 0)

@@ -21,6 +21,7 @@ OTHERS = {
     "multi_label": True,
     "prior_correction": True,
     "score": "answer",
+    "embed": "mean",
     "max_tokens": 7,
     "stop": ["."],
     "temperature": 0.7,
@@ -124,6 +125,15 @@ def test_long_differences_are_shortened():
             "--choices and --score are two tasks, and a job has one; leave one of them out.",
         ),
         ({"score": "c", "stop": "x"}, "--stop has no meaning with --score: nothing is generated; leave it out."),
+        ({"embed": "cls"}, "embed: Input should be 'last' or 'mean'."),
+        (
+            {"embed": "last", "score": "a"},
+            "--score and --embed are two tasks, and a job has one; leave one of them out.",
+        ),
+        (
+            {"embed": "last", "logprobs": 0},
+            "--logprobs has no meaning with --embed: nothing is generated; leave it out.",
+        ),
         ({"score": ""}, "score: String should have at least 1 character."),
         ({"multi_label": True}, "--multi-label needs --choices, such as positive,negative, which it compares."),
         (

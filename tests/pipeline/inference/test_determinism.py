@@ -12,7 +12,7 @@ from pipeline.inference.engine import Engine
 from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.inference.prelaid import lay_out, other_products
-from pipeline.rows import Choose, Generate, Sampling, Score
+from pipeline.rows import Choose, Embed, Generate, Sampling, Score
 
 LENGTHS = [1, 33, 7, 64, 7, 2, 90, 40, 13, 5, 51, 32, 31, 3, 100, 65, 8, 20, 17, 11, 29, 38, 47, 6]
 LABELS = Choose(("a", "b", "c"), ((7,), (8, 9), (10, 11, 12)))
@@ -62,6 +62,14 @@ def test_for_texts_that_are_scored(model, make_batch, monkeypatch, most):
     whole = answers(model, batch, Score(2), 64)
     for size, seed in ((1, 0), (7, 1)):
         assert answers(model, shuffled(batch, seed), Score(2), size) == whole
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_for_embeddings(model, make_batch, pooling):
+    batch = make_batch(LENGTHS)
+    whole = answers(model, batch, Embed(pooling), 64)
+    for size, seed in ((1, 0), (7, 1)):
+        assert answers(model, shuffled(batch, seed), Embed(pooling), size) == whole
 
 
 @pytest.mark.parametrize("limits", [{"forward_tokens": 50}, {"max_lane_bytes": 1}])

@@ -1,4 +1,5 @@
 import json
+import struct
 
 import pyarrow as pa
 import pytest
@@ -33,6 +34,7 @@ def spec_json(**fields):
         ),
         ({"score": "answer"}, {}),
         ({"score": "answer", "logprobs": 0}, {"logprobs": f"list<item: {TOKEN}>>"}),
+        ({"embed": "last"}, {}),
         ({"temperature": 1, "n": 2}, {"samples": f"list<item: {SAMPLE}>>"}),
         (
             {"temperature": 1, "n": 2, "logprobs": 2},
@@ -44,6 +46,7 @@ def test_the_columns_are_those_that_the_job_asked_for(fields, more):
     types = result_types(spec_json(**fields))
     answer = ["output", "label", "score", "finish_reason"] if "choices" in fields else ["output", "finish_reason"]
     answer = ["logprob", "perplexity"] if "score" in fields else answer
+    answer = ["embedding"] if "embed" in fields else answer
     assert list(types) == [USUAL[0], *answer, *USUAL[3:], *more]
     assert {name: str(types[name]) for name in more} == more
 
@@ -60,6 +63,14 @@ def test_an_error_rows_nested_columns_are_null():
     assert column.to_pylist() == [[{"token_id": 1, "token": "a", "logprob": -0.5, "top": top}], None]
     assert column.type == kind
     assert isinstance(column, pa.ListArray)
+
+
+def test_embeddings_are_lists_of_one_width():
+    rows = [Completion(0, "0", Status.OK, embedding=struct.pack("<3f", 1, -0.5, 2)), Completion(1, "1", Status.ERROR)]
+    for width, kind in ((3, "fixed_size_list<item: float>[3]"), (None, "list<item: float>")):
+        column = result_column("embedding", result_types(spec_json(embed="last"), width)["embedding"], rows)
+        assert str(column.type) == kind
+        assert column.to_pylist() == [[1, -0.5, 2], None]
 
 
 def test_that_no_label_holds_is_an_answer_and_an_error_has_none():
@@ -90,6 +101,7 @@ def test_that_no_label_holds_is_an_answer_and_an_error_has_none():
         ({"max_tokens": 256, "logprobs": 3}, 256),
         ({"max_tokens": 256, "temperature": 1, "n": 64, "logprobs": 20}, 1),
         ({"score": "answer"}, 4096),
+        ({"embed": "mean"}, 256),
         ({"score": "answer", "logprobs": 3}, 64),
     ],
 )
