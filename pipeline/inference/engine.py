@@ -71,7 +71,7 @@ class Engine:
     def _run(self, batch: Batch, task: Task) -> Finished:
         watch = Stopwatch()
         samples = task.samples if isinstance(task, Generate) else 1
-        if isinstance(task, Embed) and task.pooling == "mean":
+        if isinstance(task, Embed) and (task.pooling == "mean" or not self._model.causal):
             batch = _undivided(batch)
         seats = seat(_uncut(batch)) if self._model.deterministic else seat(batch, split=samples > 1)
         with watch.stage("prefix"):
