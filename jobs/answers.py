@@ -14,6 +14,8 @@ from pipeline.store.records import JobRecord
 
 #: Of the columns that the prompt uses; the terminal is only so wide.
 _INPUT_COLUMNS = 2
+#: Of an embedding.
+_NUMBERS = 3
 
 _Cell = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
@@ -57,20 +59,30 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
     else:
         layout[Column(spec.key)] = _of_input(spec.key)
     shown = [column for column in Template.parse(spec.prompt).columns if column != spec.key][:_INPUT_COLUMNS]
-    layout |= {Column(column, "text"): _of_input(column) for column in shown}
+    layout |= {Column(column, "text"): _of_input(column) for column in (*shown, *spec.beside)}
     if spec.n > 1:
         layout[Column("SAMPLE", "number")] = lambda values, result: _text(result.get("sample"))
     layout[Column("STATUS")] = _of_result("status")
-    if spec.choices is None:
+    if spec.score is not None:
+        layout |= {Column(name.upper(), "number"): _number(name) for name in ("logprob", "perplexity")}
+    elif spec.embed is not None:
+        layout[Column("EMBEDDING", "text")] = _vector
+    elif spec.choices is None:
         layout[Column("ANSWER", "text")] = _of_result("output")
+    elif spec.multi_label:
+        layout[Column("LABELS", "text")] = _holding
     else:
         layout[Column("LABEL")] = _of_result("label")
-        layout[Column("SCORE", "number")] = lambda values, result: (
-            "" if result["score"] is None else f"{result['score']:.2f}"
-        )
+        layout[Column("SCORE", "number")] = _number("score")
     if any_error:
         layout[Column("ERROR", "text")] = _of_result("error")
     return layout
+
+
+def _holding(values: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """The labels that hold, likeliest first, each with its probability."""
+    probabilities = {score["label"]: score["probability"] for score in result["scores"] or ()}
+    return ", ".join(f"{label} {probabilities[label]:.2f}" for label in result["labels"] or ())
 
 
 def _of_input(column: str) -> _Cell:
@@ -79,6 +91,16 @@ def _of_input(column: str) -> _Cell:
 
 def _of_result(column: str) -> _Cell:
     return lambda values, result: _text(result[column])
+
+
+def _vector(values: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    numbers = result["embedding"]
+    shown = ", ".join(f"{number:.3f}" for number in (numbers or ())[:_NUMBERS])
+    return "" if numbers is None else f"{len(numbers)} numbers: {shown}, …"
+
+
+def _number(column: str) -> _Cell:
+    return lambda values, result: "" if result[column] is None else f"{result[column]:.2f}"
 
 
 def _text(value: object) -> str:

@@ -15,6 +15,7 @@ from pipeline.inference.memory import predicted_bytes
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
 from pipeline.means import Means, load_means
+from pipeline.prompts.choices import questions
 from pipeline.rehearsal import Rehearsal, rehearse
 from pipeline.rows import Row
 from pipeline.settings import Settings
@@ -80,12 +81,18 @@ def _estimate(
     share = 1 - computed / found.prompt_tokens
     of = "the input" if n_rows is not None else f"the first {counted(rows, 'row')} (there are more)"
     yield f"Estimate for {of}: {counted(rows, 'row')}, {computed:,} prompt tokens to compute,"
-    longest = 0 if spec.choices else min(spec.max_tokens, means.model.context)
+    longest = min(spec.max_tokens, means.model.context) if spec.writes else 0
     least, most = found.seconds(rows, 0), found.seconds(rows, longest * spec.n)
     each = f"{spec.n} to a row, up to {longest} tokens each" if spec.n > 1 else f"up to {longest} tokens"
     until = f" to {duration(most)}, by the length of the answers ({each})" if longest else ""
     yield f"{share:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
     yield f"Memory beside the model: roughly {size(_batch_bytes(spec, means, found, longest, batch_rows))}."
+    if spec.choices and spec.multi_label:
+        holds, fails = questions(spec.choices[:1])
+        yield f'Each label is asked for by itself: whether the prompt goes on with "{holds}" or with "{fails}".'
+    if spec.score is not None:
+        scored = sum(len(prompt.target) for prompt in found.prompts)
+        yield f"The text of {spec.score} will be scored behind the prompt: {counted(scored, 'token')} in these rows."
     if spec.logprobs is not None:
         likeliest = f", and those of the {spec.logprobs} likeliest in its place" if spec.logprobs else ""
         yield f"Each token's log-probability will be recorded{likeliest}."
@@ -93,7 +100,7 @@ def _estimate(
 
 def _batch_bytes(spec: JobSpec, means: Means, found: Rehearsal, longest: int, batch_rows: int) -> int:
     """Of the batch of the longest rows."""
-    own = sorted((len(prompt.own_ids) for prompt in found.prompts for _ in range(spec.n)), reverse=True)[:batch_rows]
+    own = sorted((prompt.tokens for prompt in found.prompts for _ in range(spec.n)), reverse=True)[:batch_rows]
     return predicted_bytes(means.model, len(found.prefix), own, longest)
 
 

@@ -44,7 +44,7 @@ def profile(inputs: tuple[str, ...], job_file: Path | None, rows: int, as_json: 
     """
     spec = asked_spec(inputs, job_file, flags)
     source = resolve(spec.inputs)
-    require_columns(source.columns(), Template.parse(spec.prompt).columns)
+    require_columns(source.columns(), [*Template.parse(spec.prompt).columns, *spec.beside])
     found = _profile(spec, source, rows)
     if as_json:
         figures = asdict(found) | {"rate": found.rate}

@@ -26,6 +26,23 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option("--system", help="System message for the model's chat template.")
 @click.option("--raw/--chat", default=None, help="Plain completion of the prompt, or the chat template (default).")
 @click.option("--choices", metavar="A,B,...", help="Pick the likeliest of these labels instead of writing text.")
+@click.option(
+    "--length-normalize",
+    is_flag=True,
+    default=None,
+    help="Compare labels by the mean log-probability of their tokens; one may then begin another.",
+)
+@click.option("--multi-label", is_flag=True, default=None, help="Ask for each label by itself: any number may hold.")
+@click.option(
+    "--prior-correction",
+    is_flag=True,
+    default=None,
+    help="Divide out how likely each label is after a prompt with N/A in every column.",
+)
+@click.option("--score", metavar="COLUMN", help="Tell how likely this column's text is after the prompt.")
+@click.option(
+    "--embed", metavar="POOLING", help="Turn the prompt into a vector: of its last token, or the mean of all."
+)
 @click.option("--max-tokens", type=int, help="Tokens an answer may have.  [default: 256]")
 @click.option("--stop", multiple=True, help="Text before which an answer ends; may be given several times.")
 @click.option("--temperature", type=float, help="0 takes the likeliest token; above, tokens are drawn.  [default: 0]")
@@ -93,7 +110,7 @@ def submit(
     source = resolve(spec.inputs)
     template = Template.parse(spec.prompt)
     column_to_cut(spec, template)
-    require_columns(source.columns(), [*template.columns, *([spec.key] if spec.key else [])])
+    require_columns(source.columns(), [*template.columns, *spec.beside, *([spec.key] if spec.key else [])])
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job

@@ -4,21 +4,29 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
 
-from pipeline.errors import RowError
+from pipeline.errors import RowError, SpecError
+from pipeline.prompts.choices import questions
 from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.limits import check_length
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Choose, Completion, Generate, Prompt, Row, Sampling, Status, Task
+from pipeline.rows import Choose, Completion, Embed, Generate, Prompt, Row, Sampling, Score, Status, Task
 from pipeline.spec import JobSpec
 
 
 def make_encoder(
     spec: JobSpec, template: Template, vocabulary: Vocabulary, submitted_at: datetime, sample: Sequence[Row]
 ) -> PromptEncoder:
-    """A chat template that reads a clock sees the moment of submission, on every worker and after every resume."""
-    cleaning = Cleaning(spec.normalize, spec.strip_invisible, spec.unescape_html)
+    """A chat template that reads a clock sees the moment of submission, on every worker and after every resume.
+
+    Raises ModelError or SpecError.
+    """
+    if spec.score in template.columns:
+        raise SpecError(
+            f"--score {spec.score}: the prompt shows this column already, so the model would only repeat it. Take "
+            f"{{{spec.score}}} out of the prompt."
+        )
     return PromptEncoder(
         vocabulary,
         template,
@@ -26,15 +34,22 @@ def make_encoder(
         raw=spec.raw,
         submitted_at=submitted_at,
         sample=sample,
-        cleaning=cleaning,
+        cleaning=Cleaning(spec.normalize, spec.strip_invisible, spec.unescape_html),
+        scored=spec.score,
+        closed=spec.embed is not None,
+        shares=spec.embed != "mean",
     )
 
 
 def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
     """Raises SpecError where two choices are the same tokens."""
-    if spec.choices is None:
-        return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
-    return Choose(spec.choices, tuple(encoder.continuations(spec.choices)))
+    if spec.choices is not None:
+        return _choose(spec, spec.choices, encoder)
+    if spec.score is not None:
+        return Score(spec.logprobs)
+    if spec.embed is not None:
+        return Embed(spec.embed)
+    return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
 
 
 def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, context: int) -> Prompt | Completion:
@@ -43,7 +58,7 @@ def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, contex
         return outcome
     tokens = len(encoder.prefix) + len(outcome.own_ids)
     try:
-        check_length(tokens, context, least_room(task))
+        check_length(tokens, context, least_room(outcome, task))
     except RowError as error:
         return Completion(
             row_id=outcome.row_id,
@@ -56,9 +71,25 @@ def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, contex
     return outcome
 
 
-def least_room(task: Task) -> int:
-    """Tokens without which there is no answer at all."""
-    return 1 if isinstance(task, Generate) else max(map(len, task.label_ids))
+def least_room(prompt: Prompt, task: Task) -> int:
+    """Tokens behind the prompt without which there is no answer at all."""
+    match task:
+        case Generate():
+            return 1
+        case Choose():
+            return max(map(len, task.label_ids))
+        case Score():
+            return len(prompt.target)
+        case Embed():
+            return 0
+
+
+def _choose(spec: JobSpec, labels: tuple[str, ...], encoder: PromptEncoder) -> Choose:
+    label_ids = encoder.continuations(labels, nested=spec.length_normalize or spec.multi_label)
+    if spec.multi_label:
+        label_ids = encoder.continuations(questions(labels), nested=True)
+    content_free = encoder.content_free() if spec.prior_correction else ()
+    return Choose(labels, tuple(label_ids), spec.length_normalize, spec.multi_label, content_free)
 
 
 def _sampling(spec: JobSpec) -> Sampling:

@@ -52,7 +52,7 @@ class Encoding:
         """`context` is the model's, `first` the job's shard 0. Raises JobError, or TryAgain."""
         template = Template.parse(spec.prompt)
         self._costs, self._settings, self._key = costs, settings, spec.key
-        self.columns = template.columns
+        self.columns = (*template.columns, *spec.beside)
         sample = list(islice(self._read(first), SAMPLE_ROWS))
         self._encoder = make_encoder(spec, template, vocabulary, job.submitted, sample)
         self.task = make_task(spec, self._encoder)
@@ -112,7 +112,7 @@ def grouped(
     """Stage 3: what pays to share is marked, and rows that are best answered together come together."""
     shared = with_cuts(prompts, costs, task, within.max_rows)
     planned = plan(
-        [(prompt.row_id, len(prompt.own_ids)) for prompt in shared],
+        [(prompt.row_id, prompt.tokens) for prompt in shared],
         max_rows=batch_rows(task, within.max_rows),
         max_tokens=within.max_tokens,
         together=additions(shared),

@@ -35,14 +35,13 @@ class Fitting:
         self._how, self._column = spec.on_too_long, column_to_cut(spec, template)
         self._times = sum(part == Field(self._column or "") for part in template.segments)
         self._vocabulary, self._encoder, self._task, self._context = vocabulary, encoder, task, context
-        self._room = answer_room(task, context)
 
     def fit(self, row: Row, outcome: Prompt | Completion) -> Prompt | Completion:
         """The row's prompt, cut where it leaves too little room, or the error that is its result."""
         if self._column is None or not isinstance(outcome, Prompt):
             return fit(outcome, self._encoder, self._task, self._context)
         tokens = self._tokens(outcome.own_ids)
-        if tokens + self._room <= self._context:
+        if tokens + answer_room(outcome, self._task, self._context) <= self._context:
             return outcome
         try:
             return self._cut(outcome, self._encoder.values(row), self._column, tokens)
@@ -58,10 +57,11 @@ class Fitting:
 
     def _cut(self, prompt: Prompt, values: Values, column: str, before: int) -> Prompt:
         """The ids are those of the whole prompt with the cut text in it: lengths are guessed, and then proven."""
-        most = self._context - self._room
+        room = answer_room(prompt, self._task, self._context)
+        most = self._context - room
         without = self._tokens(self._own_ids(values, column, ""))
         if without > most:
-            raise too_long_without(column, without, self._context, self._room)
+            raise too_long_without(column, without, self._context, room)
         ruler = Ruler(self._vocabulary.plain, values[column])
         allowed = (most - without) // self._times
         for missed in range(_NEAR_MISSES + before.bit_length() + 1):
@@ -70,7 +70,7 @@ class Fitting:
             if over <= 0 and own_ids:
                 return replace(prompt, own_ids=own_ids, cut_tokens=before - self._tokens(own_ids))
             allowed = max(0, allowed - over // self._times - 1) if missed < _NEAR_MISSES else allowed // 2
-        raise too_long_without(column, without, self._context, self._room)
+        raise too_long_without(column, without, self._context, room)
 
     def _own_ids(self, values: Values, column: str, text: str) -> tuple[int, ...]:
         return self._encoder.own_ids({**values, column: text})
@@ -79,6 +79,6 @@ class Fitting:
         return len(self._encoder.prefix) + len(own_ids)
 
 
-def answer_room(task: Task, context: int) -> int:
+def answer_room(prompt: Prompt, task: Task, context: int) -> int:
     """Tokens that a cut leaves for the answer: all that it may have, but never more than half of the context."""
-    return min(task.max_tokens, context // 2) if isinstance(task, Generate) else least_room(task)
+    return min(task.max_tokens, context // 2) if isinstance(task, Generate) else least_room(prompt, task)

@@ -34,7 +34,8 @@ def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Mea
     vocabulary = Vocabulary(save_tokenizer(checkpoint, settings.home, trust_remote_code=trust))
     make_task(spec, make_encoder(spec, template, vocabulary, datetime.now().astimezone(), sample=()))
     dtype = "float32" if spec.deterministic and spec.dtype == "auto" else spec.dtype
-    model = load_model(checkpoint, settings.device, dtype, trust_remote_code=trust)
+    embeds = spec.embed is not None
+    model = load_model(checkpoint, settings.device, dtype, trust_remote_code=trust, embeds=embeds)
     costs = read_costs(settings.home, model)
     if spec.deterministic:
         return Means(template, vocabulary, deterministic(model), replace(costs, level_s=math.inf))

@@ -34,7 +34,8 @@ class Payload:
 def pack(prefix: Sequence[int], prompts: Sequence[Prompt]) -> bytes:
     """Small where neighbours among the prompts share cuts, as they do in the order in which they were planned."""
     kept = [common_cut(before, prompt) for before, prompt in zip([None, *prompts], prompts, strict=False)]
-    sent = [prompt.own_ids[shared:] for prompt, shared in zip(prompts, kept, strict=True)]
+    sent = [prompt.own_ids[shared:] + prompt.target for prompt, shared in zip(prompts, kept, strict=True)]
+    targets = [len(prompt.target) for prompt in prompts]
     token_ids = np.array([*prefix, *chain.from_iterable(sent)], _LONG)
     width = _SHORT if token_ids.max(initial=0) < 1 << 16 else _LONG
     body = msgpack.packb(
@@ -50,6 +51,7 @@ def pack(prefix: Sequence[int], prompts: Sequence[Prompt]) -> bytes:
             "cuts": [prompt.cuts for prompt in prompts],
             "cut_tokens": _bytes([prompt.cut_tokens for prompt in prompts], _LONG),
         }
+        | ({"targets": _bytes(targets, _LONG)} if any(targets) else {})
     )
     return _digest(body) + bytes(body)
 
@@ -75,16 +77,18 @@ def _payload(
     keys: list[str],
     cuts: list[list[int]],
     cut_tokens: bytes,
+    targets: bytes = b"",
 ) -> Payload:
     ids, at = tuple(_numbers(token_ids, width)), prefix
     prompts: list[Prompt] = []
     own_ids: tuple[int, ...] = ()
-    lengths = zip(_numbers(kept, _LONG), _numbers(sent, _LONG), _numbers(cut_tokens, _LONG), strict=True)
-    rows = zip(_numbers(row_ids, _ROW_ID), keys, lengths, cuts, strict=True)
-    for row_id, key, (shared, count, left_out), ends in rows:
-        own_ids = own_ids[:shared] + ids[at : at + count]
+    scored = _numbers(targets, _LONG) or [0] * len(keys)
+    counts = zip(*(_numbers(part, _LONG) for part in (kept, sent, cut_tokens)), scored, strict=True)
+    rows = zip(_numbers(row_ids, _ROW_ID), keys, cuts, counts, strict=True)
+    for row_id, key, ends, (shared, count, left_out, behind) in rows:
         at += count
-        prompts.append(Prompt(row_id, key, own_ids, tuple(ends), left_out))
+        own_ids = own_ids[:shared] + ids[at - count : at - behind]
+        prompts.append(Prompt(row_id, key, own_ids, tuple(ends), left_out, ids[at - behind : at]))
     return Payload(ids[:prefix], tuple(prompts))
 
 

@@ -25,4 +25,4 @@ def load_outfit(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Ou
     directory = save_tokenizer(checkpoint, settings.home, trust_remote_code=trust)
     now = datetime.now().astimezone()
     make_task(spec, make_encoder(spec, Template.parse(spec.prompt), Vocabulary(directory), now, sample=()))
-    return Outfit(directory, read_context(checkpoint, trust_remote_code=trust))
+    return Outfit(directory, read_context(checkpoint, trust_remote_code=trust, embeds=spec.embed is not None))

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipeline.costs import Costs
-from pipeline.rows import Generate, Prompt, Task
+from pipeline.rows import Embed, Generate, Prompt, Task
 
 Ids = tuple[int, ...]
 
@@ -22,11 +22,13 @@ Ids = tuple[int, ...]
 def with_cuts(prompts: Sequence[Prompt], costs: Costs, task: Task, batch_rows: int) -> list[Prompt]:
     """The same prompts with what it pays to share marked, depth first.
 
-    Answers are taken to be as long as they may be, since each of their tokens reads every level.
+    Answers are taken to be as long as they may be, since each of their tokens reads every level. A mean over all tokens
+    of a prompt needs all of them computed, and shares nothing.
     """
     rows = [prompt.own_ids for prompt in prompts]
     steps = task.max_tokens - 1 if isinstance(task, Generate) else 0
-    cuts = find_cuts(rows, costs, steps=steps, batch_rows=batch_rows)
+    shares = not isinstance(task, Embed) or task.pooling == "last"
+    cuts = find_cuts(rows, costs, steps=steps, batch_rows=batch_rows) if shares else [()] * len(rows)
     return [replace(prompts[place], cuts=cuts[place]) for place in depth_first(rows)]
 
 
@@ -34,7 +36,7 @@ def additions(prompts: Sequence[Prompt]) -> list[tuple[int, int]]:
     """(row_id, tokens that are not shared with the row before) of those that have cuts; the prompts lie depth first."""
     sharing = [prompt for prompt in prompts if prompt.cuts]
     return [
-        (prompt.row_id, len(prompt.own_ids) - common_cut(before, prompt))
+        (prompt.row_id, prompt.tokens - common_cut(before, prompt))
         for before, prompt in zip([None, *sharing], sharing, strict=False)
     ]
 

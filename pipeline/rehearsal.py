@@ -48,7 +48,7 @@ def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int
     shared = with_cuts(prompts, means.costs, task, batch_rows)
     if isinstance(task, Generate):
         task = replace(task, max_tokens=min(task.max_tokens, _TIMED_TOKENS), stop=(), samples=1)
-    timed = sorted(prompts, key=lambda prompt: len(prompt.own_ids))[len(prompts) // 4 :][:_TIMED_ROWS]
+    timed = sorted(prompts, key=lambda prompt: prompt.tokens)[len(prompts) // 4 :][:_TIMED_ROWS]
     engine = Engine(means.model, PrefixStore(0), means.vocabulary.decode)
     _, timing = engine.answer(Batch("rehearsal", 0, 0, 1, excerpt.prefix, tuple(timed)), task)
     return Rehearsal(

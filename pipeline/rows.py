@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 
 class Status(StrEnum):
@@ -36,6 +37,12 @@ class Prompt:
     own_ids: tuple[int, ...]
     cuts: tuple[int, ...] = ()
     cut_tokens: int = 0  #: tokens of the row's text that were left out so that it fits
+    target: tuple[int, ...] = ()  #: ids of a text behind it that is to be scored
+
+    @property
+    def tokens(self) -> int:
+        """All that the row brings along behind the job's prefix."""
+        return len(self.own_ids) + len(self.target)
 
     @property
     def alone(self) -> int:
@@ -165,10 +172,30 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """Pick the likeliest label; `label_ids` are each label's tokens after the prompt."""
+    """Pick the likeliest label; `label_ids` are each label's tokens after the prompt.
+
+    Where `several` may hold, each label has two of them: how the prompt goes on where it holds, and where it does not.
+    """
 
     labels: tuple[str, ...]
     label_ids: tuple[tuple[int, ...], ...]
+    length_normalize: bool = False  #: compare the mean log-probability of a label's tokens, not their sum
+    several: bool = False
+    content_free: tuple[int, ...] = ()  #: all ids of a prompt that says nothing, whose probabilities divide out
 
 
-Task = Generate | Choose
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Tell how likely each prompt's `target` is behind it."""
+
+    logprobs: int | None = None  #: as for Generate
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """Turn each prompt into a vector of length 1, out of the model's states of its tokens behind the final norm."""
+
+    pooling: Literal["last", "mean"]  #: the last token's state, or the mean over all tokens
+
+
+Task = Generate | Choose | Score | Embed

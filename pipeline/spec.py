@@ -43,6 +43,10 @@ _SAMPLING = tuple(field.name for field in dataclasses.fields(Sampling))
 _DRAWING = ("top_k", "top_p", "min_p", "seed")
 #: All that has a meaning only where text is written.
 _WRITING = ("max_tokens", "stop", *_SAMPLING, "n", "logprobs")
+#: What a row may be asked for instead of written text.
+_TASKS = ("choices", "score", "embed")
+#: All that says how labels are compared.
+_COMPARING = ("length_normalize", "multi_label", "prior_correction")
 #: Below, logits divided by it leave the range of numbers, and there is nothing left to draw.
 _LEAST_TEMPERATURE = 0.01
 
@@ -64,6 +68,11 @@ class JobSpec(BaseModel):
     system: str | None = None
     raw: bool = False
     choices: Labels | None = None
+    length_normalize: bool = False
+    multi_label: bool = False
+    prior_correction: bool = False
+    score: NonEmpty | None = None
+    embed: Literal["last", "mean"] | None = None
     max_tokens: int = Field(default=256, ge=1)
     stop: Several = ()
     temperature: float = Field(default=0.0, ge=0, le=100)
@@ -100,12 +109,26 @@ class JobSpec(BaseModel):
             raise ValueError("--choices needs two labels or more, such as positive,negative")
         if self.choices is not None and len(set(self.choices)) < len(self.choices):
             raise ValueError("--choices names a label twice")
-        if self.choices is not None and (flags := self._given(_WRITING)):
-            raise ValueError(f"{flags[0]} has no meaning with --choices: nothing is generated; leave it out")
+        if len(tasks := [f"--{name}" for name in _TASKS if getattr(self, name) is not None]) > 1:
+            raise ValueError(f"{tasks[0]} and {tasks[1]} are two tasks, and a job has one; leave one of them out")
+        told = {"logprobs"} if self.score is not None else set()
+        if tasks and (flags := self._given(tuple(name for name in _WRITING if name not in told))):
+            raise ValueError(f"{flags[0]} has no meaning with {tasks[0]}: nothing is generated; leave it out")
         if self.cut is not None and self.on_too_long == "error":
             raise ValueError("--cut needs --on-too-long, which says how: head, tail, middle or salient")
         if self.output is not None and self.output.suffix.lower() not in OUTPUT_FORMATS:
             raise ValueError(f"--output {self.output.name} must end in one of {', '.join(OUTPUT_FORMATS)}")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_are_compared_in_one_way(self) -> "JobSpec":
+        if self.choices is None and (flags := self._given(_COMPARING)):
+            raise ValueError(f"{flags[0]} needs --choices, such as positive,negative, which it compares")
+        if self.length_normalize and self.multi_label:
+            raise ValueError(
+                "--length-normalize has no meaning with --multi-label: each label is a yes or a no of its own; "
+                "leave one of them out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -117,6 +140,16 @@ class JobSpec(BaseModel):
         if 0 < self.temperature < _LEAST_TEMPERATURE:
             raise ValueError(f"--temperature is 0, which takes the likeliest token, or {_LEAST_TEMPERATURE} and more")
         return self
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Columns that are read besides those of the prompt."""
+        return () if self.score is None else (self.score,)
+
+    @property
+    def writes(self) -> bool:
+        """Whether text is generated."""
+        return all(getattr(self, name) is None for name in _TASKS)
 
     def _given(self, names: tuple[str, ...]) -> list[str]:
         """As flags, those of the fields that are not what they are by themselves."""

@@ -19,7 +19,7 @@ from pipeline.store.registry import Registry
 from tests.redis_server import any_broker, eventually
 
 #: Result columns that no task fills yet.
-UNSHOWN = {"labels", "scores", "logprob", "perplexity", "embedding", "copied_from"}
+UNSHOWN = {"copied_from"}
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)

@@ -63,7 +63,9 @@ class Loaded:
                 f"The model {spec.model} on this machine is not the one that {job.name} was submitted with: its files "
                 "differ. Put the same files on every machine, then resume the job."
             )
-        key = (checkpoint.digest, spec.dtype, spec.deterministic, spec.trust_remote_code)
+        # To embed, a model is loaded that need not be able to write.
+        embeds = spec.embed is not None
+        key = (checkpoint.digest, spec.dtype, spec.deterministic, spec.trust_remote_code, embeds)
         if key not in self._models:
             if len(self._models) == _MODELS:
                 self._forget(self._models.popitem(last=False)[1])

@@ -1,5 +1,6 @@
 """What the engine found, as the completion of a row: answers written out, labels chosen, or why there is neither."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -8,9 +9,12 @@ from torch import Tensor
 from pipeline.inference.ranks import Answer
 from pipeline.inference.seats import Seat
 from pipeline.inference.stopping import StopRule
-from pipeline.rows import BatchTiming, Completion, Prompt, Sample, Status
+from pipeline.inference.targets import Likelihood
+from pipeline.rows import BatchTiming, Choose, Completion, LabelScore, Prompt, Sample, Status
 from pipeline.timing import Stopwatch
 
+#: From so likely on, one of several labels is taken to hold.
+_HOLDS = 0.5
 _NUMERIC = "The model's logits for this row are not finite numbers, so there is no honest answer."
 
 
@@ -72,22 +76,56 @@ def written(seat: Seat, answers: Sequence[Answer], rule: StopRule) -> Completion
     )
 
 
-def chosen(seat: Seat, scores: Tensor, labels: Sequence[str]) -> Completion:
-    """`scores` are the log-probabilities of the labels."""
-    if not scores.isfinite().all():
+def chosen(seat: Seat, probabilities: Tensor, task: Choose) -> Completion:
+    """`probabilities` [labels], where several may hold each for itself."""
+    if not probabilities.isfinite().all():
         return _failed(seat)
-    probabilities = scores.double().softmax(-1)
-    best = int(probabilities.argmax())
+    scores = tuple(map(LabelScore, task.labels, probabilities.tolist()))
+    likeliest_first = sorted(scores, key=lambda score: -score.probability)
+    holding = tuple(score.label for score in likeliest_first if score.probability >= _HOLDS)
+    best = likeliest_first[0]
     return Completion(
         row_id=seat.prompt.row_id,
         key=seat.prompt.key,
         status=Status.OK,
-        output=labels[best],
-        label=labels[best],
-        score=float(probabilities[best]),
+        output=", ".join(holding) if task.several else best.label,
+        label=best.label,
+        score=best.probability,
         finish_reason="choice",
         prompt_tokens=seat.tokens,
         reused_tokens=seat.shared,
+        labels=holding if task.several else (),
+        scores=scores,
+    )
+
+
+def scored(seat: Seat, found: Likelihood) -> Completion:
+    logprob = math.fsum(found.logprobs)
+    if not math.isfinite(logprob):
+        return _failed(seat)
+    return Completion(
+        row_id=seat.prompt.row_id,
+        key=seat.prompt.key,
+        status=Status.OK,
+        prompt_tokens=seat.tokens,
+        reused_tokens=seat.shared,
+        output_tokens=len(found.logprobs),
+        logprobs=found.tokens,
+        logprob=logprob,
+        perplexity=math.exp(-logprob / len(found.logprobs)),
+    )
+
+
+def embedded(seat: Seat, vector: Tensor) -> Completion:
+    if not vector.isfinite().all():
+        return _failed(seat)
+    return Completion(
+        row_id=seat.prompt.row_id,
+        key=seat.prompt.key,
+        status=Status.OK,
+        prompt_tokens=seat.tokens,
+        reused_tokens=seat.shared,
+        embedding=vector.numpy().astype("<f4").tobytes(),
     )
 
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from pipeline.inference.capacity import FORWARD_TOKENS, Capacity, is_out_of_memory, usual_lane_bytes
-from pipeline.inference.choices import score_choices
-from pipeline.inference.completions import Finished, chosen, finish, written
+from pipeline.inference.completions import Finished, chosen, embedded, finish, scored, written
+from pipeline.inference.embeddings import embed
 from pipeline.inference.generation import Generation
+from pipeline.inference.labels import Labelling
 from pipeline.inference.lane_pool import LanePool
 from pipeline.inference.logprobs import token_logprobs, token_text
 from pipeline.inference.model import LanguageModel
@@ -20,7 +22,8 @@ from pipeline.inference.sampling import Picker
 from pipeline.inference.seats import Seat, seat
 from pipeline.inference.stem import Stem
 from pipeline.inference.stopping import Decoder, StopRule
-from pipeline.rows import Batch, BatchTiming, Choose, Completion, Generate, Task
+from pipeline.inference.targets import Scoring
+from pipeline.rows import Batch, BatchTiming, Choose, Completion, Embed, Generate, Score, Task, TokenLogprob
 from pipeline.timing import Stopwatch
 
 Complete = Callable[[Seat], Completion]
@@ -41,6 +44,7 @@ class Engine:
         self._model, self._prefixes, self._decode = model, prefixes, decode
         self._pool = LanePool(model.shape, max_lane_bytes or usual_lane_bytes(model.device))
         self._capacity = Capacity(forward_tokens)
+        self._labelling = Labelling(model, self._capacity)
         self._text = token_text(decode)
 
     @property
@@ -67,6 +71,8 @@ class Engine:
     def _run(self, batch: Batch, task: Task) -> Finished:
         watch = Stopwatch()
         samples = task.samples if isinstance(task, Generate) else 1
+        if isinstance(task, Embed) and (task.pooling == "mean" or not self._model.causal):
+            batch = _undivided(batch)
         seats = seat(_uncut(batch)) if self._model.deterministic else seat(batch, split=samples > 1)
         with watch.stage("prefix"):
             passing = {seat.paths[-1] for seat in seats if seat.splits}
@@ -82,6 +88,10 @@ class Engine:
                 completing = self._generate(stem, seats, task, watch)
             case Choose():
                 completing = self._choose(stem, seats, task, watch)
+            case Score():
+                completing = self._score(stem, seats, task, watch)
+            case Embed():
+                completing = self._embed(stem, seats, task, watch)
         computed = planted + samples * sum(len(seat.own_ids) for seat in seats)
         timing = BatchTiming(
             prefix_s=watch.seconds["prefix"],
@@ -105,18 +115,37 @@ class Engine:
             [(seat.prompt.row_id, sample_no) for seat, sample_no in every],
             [seat.token_ids for seat, _ in every],
         )
-        report = None if task.logprobs is None else partial(token_logprobs, top=task.logprobs, text=self._text)
+        report = self._report(task.logprobs)
         Generation(self._model, stem, answers, rule, picker, self._pool, self._capacity, report).run(watch)
         n = task.samples
         return [partial(written, answers=answers[n * row : n * (row + 1)], rule=rule) for row in range(len(seats))]
 
     def _choose(self, stem: Stem, seats: list[Seat], task: Choose, watch: Stopwatch) -> list[Complete]:
         with watch.stage("prefill"):
-            prompts = [seat.own_ids for seat in seats]
-            scores = score_choices(self._model, stem, prompts, task.label_ids, self._capacity)
-        return [partial(chosen, scores=of_labels, labels=task.labels) for of_labels in scores]
+            found = self._labelling.run(stem, [seat.own_ids for seat in seats], task)
+        return [partial(chosen, probabilities=of_labels, task=task) for of_labels in found]
+
+    def _score(self, stem: Stem, seats: list[Seat], task: Score, watch: Stopwatch) -> list[Complete]:
+        rows = [(seat.own_ids, seat.prompt.target) for seat in seats]
+        with watch.stage("prefill"):
+            found = Scoring(self._model, stem, rows, self._report(task.logprobs)).run(self._capacity)
+        return [partial(scored, found=likelihood) for likelihood in found]
+
+    def _embed(self, stem: Stem, seats: list[Seat], task: Embed, watch: Stopwatch) -> list[Complete]:
+        with watch.stage("prefill"):
+            vectors = embed(self._model, stem, [seat.own_ids for seat in seats], task, self._capacity)
+        return [partial(embedded, vector=vector) for vector in vectors]
+
+    def _report(self, top: int | None) -> Callable[[Tensor, Tensor], list[TokenLogprob | None]] | None:
+        return None if top is None else partial(token_logprobs, top=top, text=self._text)
 
 
 def _uncut(batch: Batch) -> Batch:
     """Which nodes there are depends on other rows."""
     return replace(batch, prompts=tuple(replace(prompt, cuts=()) for prompt in batch.prompts))
+
+
+def _undivided(batch: Batch) -> Batch:
+    """For what needs all tokens of a prompt at once, and not only what they left behind for later ones."""
+    prompts = (replace(prompt, own_ids=batch.prefix + prompt.own_ids, cuts=()) for prompt in batch.prompts)
+    return replace(batch, prefix=(), prompts=tuple(prompts))

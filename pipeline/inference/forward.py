@@ -68,9 +68,27 @@ def forward(
     own: Sequence[Own],
 ) -> Tensor:
     """fp32 logits after those tokens of the forward that `keep` counts; 0 keeps all."""
+    if model.deterministic and isinstance(keep, int):
+        keep = torch.arange(len(token_ids), device=model.device)
+    token_ids, positions, packed = _planned(model, token_ids, positions, levels, own)
+    return model.logits(token_ids, positions, keep, packed)
+
+
+def states(model: LanguageModel, stem: Stem, places: Sequence[int], rows: Sequence[Ids]) -> Tensor:
+    """fp32 states [tokens, width] of all tokens of whole rows, behind the model's final norm."""
+    lengths = [len(row) for row in rows]
+    token_ids = torch.tensor([token for row in rows for token in row], device=model.device)
+    at = torch.tensor(positions(stem, places, lengths), device=model.device)
+    own = list(whole_rows(model, lengths, None, 0))
+    return model.states(*_planned(model, token_ids, at, stem.levels(places, lengths), own))[: len(token_ids)]
+
+
+def _planned(
+    model: LanguageModel, token_ids: Tensor, positions: Tensor, levels: Sequence[Level], own: Sequence[Own]
+) -> tuple[Tensor, Tensor, Packed]:
+    """A deterministic forward is filled up with tokens that nobody reads."""
     extra = -len(token_ids) % _STEP if model.deterministic else 0
     if extra:
-        keep = torch.arange(len(token_ids), device=model.device) if isinstance(keep, int) else keep
         own = [*own, Prefill(model.kernel, Padding([extra], model.device))]
         token_ids, positions = pad(token_ids, (0, extra)), pad(positions, (0, extra))
-    return model.logits(token_ids, positions, keep, Packed(model.kernel, positions, levels, own))
+    return token_ids, positions, Packed(model.kernel, positions, levels, own)

@@ -4,12 +4,12 @@ import contextlib
 import io
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from pipeline.errors import ModelError, TryAgain
@@ -18,11 +18,14 @@ from pipeline.inference.adapter import attach
 from pipeline.inference.allocator import keep_freed_memory
 from pipeline.inference.checkpoint import Checkpoint, identify
 from pipeline.inference.device import choose_device, choose_dtype
-from pipeline.inference.families import refuse_unsupported
+from pipeline.inference.families import context_of, is_encoder, refuse_layers_behind, refuse_unsupported
 from pipeline.inference.gguf_file import quick_reading
 from pipeline.inference.model import LanguageModel, describe
 from pipeline.inference.prelaid import lay_out
-from pipeline.inference.proof import prove
+from pipeline.inference.proof import prove, prove_padding
+
+#: Weights that nothing reads where texts are embedded.
+_UNREAD = ("lm_head.", "embed_out.", "pooler.")
 
 
 def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: bool = False) -> Path:
@@ -44,28 +47,31 @@ def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: boo
 
 
 def load_model(
-    checkpoint: Checkpoint, device: str, dtype: str = "auto", *, trust_remote_code: bool = False
+    checkpoint: Checkpoint, device: str, dtype: str = "auto", *, trust_remote_code: bool = False, embeds: bool = False
 ) -> LanguageModel:
-    """Raises ModelError where the model cannot be loaded, or its answers would not be exactly its own."""
+    """Raises ModelError where the model cannot be loaded, or its answers would not be exactly its own.
+
+    With `embeds` it may be an encoder, and it may lack what only writing needs.
+    """
     options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
     target = choose_device(device)
     if target.type == "cpu":
         keep_freed_memory()
     with _faults_told(checkpoint), _reading(checkpoint):
-        config = AutoConfig.from_pretrained(checkpoint.source, **options)
-        refuse_unsupported(config)
-        precision = choose_dtype(dtype, target, config.dtype)
-        # Quantised weights are not to be moved once they are loaded, so that they go where they stay.
-        network, told = AutoModelForCausalLM.from_pretrained(
+        config = _supported(checkpoint, embeds, options)
+        network, told = (AutoModel if is_encoder(config) else AutoModelForCausalLM).from_pretrained(
             checkpoint.source,
             config=config,
-            dtype=precision,
+            dtype=choose_dtype(dtype, target, config.dtype),
+            # Quantised weights are not to be moved once they are loaded, so that they go where they stay.
             device_map={"": target},
-            attn_implementation=attention.NAME,
+            attn_implementation=None if is_encoder(config) else attention.NAME,
             output_loading_info=True,
             **options,
         )
-        _require_whole(checkpoint, sorted(told["missing_keys"]))
+        _require_whole(checkpoint, told["missing_keys"], unread=_UNREAD if embeds else ())
+    if is_encoder(config):
+        return replace(_adopt_encoder(checkpoint, network.eval()), identity=identify(checkpoint))
     model = adopt(network.eval())
     if checkpoint.adapter is not None:
         # Some quantised weights unfold in a first forward, which the proof of the model alone has been.
@@ -77,16 +83,14 @@ def load_model(
     return replace(model, identity=identify(checkpoint))
 
 
-def read_context(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> int:
+def read_context(checkpoint: Checkpoint, *, trust_remote_code: bool = False, embeds: bool = False) -> int:
     """Tokens that the model holds, prompt and answer together, by its configuration: no weights are loaded.
 
     Raises ModelError where the model is of a kind that cannot be answered.
     """
     with _faults_told(checkpoint), _reading(checkpoint):
         options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
-        config = AutoConfig.from_pretrained(checkpoint.source, **options)
-        refuse_unsupported(config)
-        return int(config.max_position_embeddings)
+        return context_of(_supported(checkpoint, embeds, options))
 
 
 def adopt(network: Any) -> LanguageModel:
@@ -95,6 +99,24 @@ def adopt(network: Any) -> LanguageModel:
     network.set_attn_implementation(attention.NAME)
     model = describe(network)
     prove(model)
+    return model
+
+
+def _supported(checkpoint: Checkpoint, embeds: bool, options: dict[str, Any]) -> Any:
+    """The model's configuration."""
+    config = AutoConfig.from_pretrained(checkpoint.source, **options)
+    refuse_unsupported(config, embeds=embeds)
+    if embeds:
+        refuse_layers_behind(checkpoint.source, checkpoint.revision)
+    return config
+
+
+def _adopt_encoder(checkpoint: Checkpoint, network: Any) -> LanguageModel:
+    if checkpoint.adapter is not None:
+        raise ModelError(f"--adapter is for models that write, and {checkpoint.source} is an encoder; leave it out.")
+    lay_out(network)
+    model = describe(network, causal=False)
+    prove_padding(model)
     return model
 
 
@@ -110,9 +132,9 @@ def _faults_told(checkpoint: Checkpoint) -> Iterator[None]:
         raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
 
 
-def _require_whole(checkpoint: Checkpoint, missing: list[str]) -> None:
+def _require_whole(checkpoint: Checkpoint, keys: Iterable[str], unread: tuple[str, ...]) -> None:
     """transformers makes up what is missing, for whoever wants to train it."""
-    if missing:
+    if missing := sorted(key for key in keys if not key.startswith(unread)):
         others = f" and {len(missing) - 1} other{'s' if len(missing) > 2 else ''}" if len(missing) > 1 else ""
         raise ModelError(f"The model {checkpoint.source} is incomplete: it has no weights for {missing[0]}{others}.")
 

@@ -1,4 +1,4 @@
-"""A causal language model in memory: its weights, and the facts about them that batches need."""
+"""A language model in memory: its weights, and the facts about them that batches need."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pipeline.inference.attention import Packed
+from pipeline.inference.families import context_of
 from pipeline.inference.kernels.kernel import DecodeKernel, Kernel
 from pipeline.inference.kernels.selection import choose_kernel
 from pipeline.inference.lanes import LaneShape
@@ -24,6 +25,7 @@ class LanguageModel:
     context: int  #: tokens, prompt and answer together
     vocab_size: int
     stop_ids: frozenset[int]
+    causal: bool = True  #: no token sees a later one; otherwise the model is an encoder, and can embed
     deterministic: bool = False  #: a row's numbers depend on the row alone, at the price of some padding
     identity: str = ""  #: names its weights, with what was merged into them; empty where they are of unknown origin
 
@@ -43,8 +45,16 @@ class LanguageModel:
         logits: Tensor = output.logits[0].float()
         return logits
 
+    def states(self, token_ids: Tensor, positions: Tensor, packed: Packed) -> Tensor:
+        """token_ids, positions [tokens] -> fp32 [tokens, width] behind the final norm, where the head would read."""
+        output = self.network.base_model(
+            input_ids=token_ids[None], position_ids=positions[None], use_cache=False, packed=packed
+        )
+        found: Tensor = output.last_hidden_state[0].float()
+        return found
 
-def describe(network: Any) -> LanguageModel:
+
+def describe(network: Any, *, causal: bool = True) -> LanguageModel:
     """The facts, read off a transformers model and its configuration."""
     config, embedding = network.config, network.get_input_embeddings().weight
     heads = config.num_attention_heads
@@ -61,9 +71,10 @@ def describe(network: Any) -> LanguageModel:
         kernel=choice.kernel,
         decode_kernel=choice.decode,
         kernel_name=choice.name,
-        context=int(config.max_position_embeddings),
+        context=context_of(config),
         vocab_size=embedding.shape[0],
-        stop_ids=_stop_ids(network),
+        stop_ids=_stop_ids(network) if causal else frozenset(),
+        causal=causal,
     )
 
 

@@ -55,7 +55,9 @@ def marked(model: LanguageModel) -> Iterator[tuple[LanguageModel, Counter[Produc
 
 def _parts(network: Any) -> dict[Module, Part]:
     """Attention is what knows its layer, and beside it lies the MLP; that holds for every family."""
-    parts: dict[Module, Part] = {network: Part.OTHER, network.get_output_embeddings(): Part.HEAD}
+    parts: dict[Module, Part] = {network: Part.OTHER}
+    if (head := network.get_output_embeddings()) is not None:
+        parts[head] = Part.HEAD
     for layer in network.modules():
         children = list(layer.children())
         attention = [child for child in children if _is_attention(child)]

@@ -11,6 +11,7 @@ from pipeline.inference.attention import Decode
 from pipeline.inference.forward import forward, prefill
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.model import LanguageModel
+from pipeline.inference.padded import padded_states
 from pipeline.inference.stem import Node, Stem
 
 #: Largest difference, as a share of the largest logit.
@@ -39,6 +40,21 @@ def prove(model: LanguageModel) -> None:
             f"Models of type {model.network.config.model_type} cannot be answered exactly with shared prefixes: "
             f"packed logits differ from the plain model's by {difference:.1%}. Llama, Qwen and GPT-2 models work"
             f"{'' if model.shape.dtype == torch.float32 else ', and this one may with --dtype float32'}."
+        )
+
+
+@torch.inference_mode()
+def prove_padding(model: LanguageModel) -> None:
+    """A short row padded beside a long one, against each alone. Raises ModelError where their states differ."""
+    numbers = torch.Generator().manual_seed(0)
+    long, short = torch.randint(model.vocab_size, (2, 2 * _TOKENS), generator=numbers).tolist()
+    rows = [long, short[:_TOKENS]]
+    alone = torch.cat([states for row in rows for states in padded_states(model, [row])])
+    difference = ((torch.cat(padded_states(model, rows)) - alone).abs().max() / alone.abs().max()).item()
+    if not difference <= _TOLERANCE[model.shape.dtype]:
+        raise ModelError(
+            f"Models of type {model.network.config.model_type} cannot embed texts of different lengths together: "
+            f"padding changes their states by {difference:.1%}. BERT, RoBERTa and MPNet models work."
         )
 
 

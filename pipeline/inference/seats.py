@@ -33,7 +33,7 @@ def seat(batch: Batch, *, split: bool = False) -> list[Seat]:
     """
 
     def order(prompt: Prompt) -> tuple[tuple[int, ...], int]:
-        return prompt.own_ids[: prompt.cuts[-1]] if prompt.cuts else (), len(prompt.own_ids)
+        return prompt.own_ids[: prompt.cuts[-1]] if prompt.cuts else (), prompt.tokens
 
     seats = _seats(batch.prefix, sorted(batch.prompts, key=order))
     return [_split(seat) if split and len(seat.own_ids) > 1 else seat for seat in seats]

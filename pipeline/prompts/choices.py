@@ -6,9 +6,17 @@ from pipeline.errors import RowError, SpecError
 from pipeline.prompts.plain import Place
 from pipeline.prompts.vocabulary import Vocabulary, hidden
 
+#: What stands behind a label that holds, and behind one that does not.
+_HOLDS, _FAILS = ": yes", ": no"
 
-def continuations(vocabulary: Vocabulary, tail: str, joiner: str, choices: Sequence[str]) -> list[tuple[int, ...]]:
-    """Ids of each choice behind `tail`, the text that ends every prompt. Raises SpecError where two are the same."""
+
+def continuations(
+    vocabulary: Vocabulary, tail: str, joiner: str, choices: Sequence[str], *, nested: bool = False
+) -> list[tuple[int, ...]]:
+    """Ids of each choice behind `tail`, the text that ends every prompt.
+
+    Raises SpecError where two are the same, or, unless they may be `nested`, one begins another.
+    """
     ids = [_continuation(vocabulary, tail, joiner, choice) for choice in choices]
     for place, found in enumerate(ids):
         if not found:
@@ -18,14 +26,25 @@ def continuations(vocabulary: Vocabulary, tail: str, joiner: str, choices: Seque
                 f'The choices "{choices[earlier]}" and "{choices[place]}" are the same tokens to this model, so it '
                 "cannot choose between them. Name one of them otherwise."
             )
+    if not nested:
+        _refuse_nested(choices, ids)
+    return ids
+
+
+def questions(labels: Sequence[str]) -> list[str]:
+    """For each label how a prompt goes on where it holds, then where it does not."""
+    return [f"{label}{end}" for label in labels for end in (_HOLDS, _FAILS)]
+
+
+def _refuse_nested(choices: Sequence[str], ids: Sequence[tuple[int, ...]]) -> None:
     for place, found in enumerate(ids):
         for other, longer in enumerate(ids):
             if other != place and longer[: len(found)] == found:
                 raise SpecError(
                     f'The choice "{choices[place]}" is the beginning of the choice "{choices[other]}", which then can '
-                    "never be the likelier one. Name one of them otherwise, such as with another first word."
+                    "never be the likelier one. Name one of them otherwise, or add --length-normalize, which compares "
+                    "them by the mean of their tokens."
                 )
-    return ids
 
 
 def _continuation(vocabulary: Vocabulary, tail: str, joiner: str, choice: str) -> tuple[int, ...]:

@@ -6,13 +6,14 @@ _TYPE = "too_long"
 
 
 def check_length(prompt_tokens: int, context: int, room: int = 1) -> None:
-    """`room` is what the answer needs at least: 1 token, or the longest choice. Raises RowError `too_long`."""
+    """`room` is what the answer needs at least: 1 token, the longest choice, or none. Raises RowError `too_long`."""
     if prompt_tokens + room <= context:
         return
+    answer = f", and the answer needs room for {_tokens(room)}" if room else ""
     raise RowError(
         _TYPE,
-        f"The prompt has {prompt_tokens} tokens; the model's context is {context}, and the answer needs room for "
-        f"{_tokens(room)}. Shorten the row's text, have it cut (--on-too-long), or use a model with a longer context.",
+        f"The prompt has {prompt_tokens} tokens; the model's context is {context}{answer}. "
+        "Shorten the row's text, have it cut (--on-too-long), or use a model with a longer context.",
     )
 
 

@@ -13,11 +13,14 @@ from pipeline.prompts.pieces import split
 from pipeline.prompts.probes import telling_values, usual_values
 from pipeline.prompts.recipe import Recipe, Values, find_recipe
 from pipeline.prompts.rendered import whole_ids
+from pipeline.prompts.targets import Targets
 from pipeline.prompts.template import Literal, Template
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Completion, Prompt, Row, Status
 
 _MAX_SAMPLE = 64
+#: What a content-free prompt says (Zhao et al. 2021, "Calibrate Before Use").
+_NO_CONTENT = "N/A"
 
 
 class PromptEncoder:
@@ -38,8 +41,17 @@ class PromptEncoder:
         submitted_at: datetime,
         sample: Sequence[Row],
         cleaning: Cleaning = Cleaning(),  # noqa: B008 - frozen
+        scored: str | None = None,
+        closed: bool = False,
+        shares: bool = True,
     ) -> None:
-        """Raises ModelError or SpecError where the chat template is missing, or fails on these messages."""
+        """`scored` is the column whose text is each prompt's target.
+
+        `closed`: nothing follows the prompt, so that `raw` leaves the end-of-text where the tokenizer puts it. With
+        `shares` off there is no hot prefix: each prompt's own ids are all of it.
+
+        Raises ModelError or SpecError where the chat template is missing, or fails on these messages.
+        """
         self._vocabulary, self._template, self._raw = vocabulary, template, raw
         self._cleaning = cleaning
         self._opening = _opening(vocabulary, template) if raw else ()
@@ -48,12 +60,15 @@ class PromptEncoder:
         tests = [*self._sample_values(sample), *usual_values(template.columns)]
         telling = telling_values(template.columns, chat.constants if chat else ())
         self._recipe = self._find_recipe(tests, telling) if template.columns else self._static_recipe()
+        self._closing = vocabulary.closing_ids if raw and closed else ()
+        self._shares = shares
+        self._targets = None if scored is None else self._find_targets(scored)
         self.neutralised = 0  #: rows whose text held special tokens
 
     @property
     def prefix(self) -> tuple[int, ...]:
         """The hot prefix: what all rows' ids begin with."""
-        return self._recipe.prefix if self._recipe else ()
+        return self._recipe.prefix if self._recipe and self._shares else ()
 
     @property
     def how(self) -> str:
@@ -71,7 +86,8 @@ class PromptEncoder:
                 outcomes[place] = error
         self.neutralised += sum(self._holds_special(values) for values in texts.values())
         outcomes |= zip(texts, self._ids_of(list(texts.values())), strict=True)
-        return [_outcome(row, outcomes[place]) for place, row in enumerate(rows)]
+        targets = self._targets.ids(rows) if self._targets else [()] * len(rows)
+        return [_outcome(row, outcomes[place], targets[place]) for place, row in enumerate(rows)]
 
     def values(self, row: Row) -> Values:
         """The row's texts by column, clean. Raises RowError for a null or a value that is no text."""
@@ -85,22 +101,46 @@ class PromptEncoder:
             raise ids
         return ids
 
-    def continuations(self, choices: Sequence[str]) -> list[tuple[int, ...]]:
+    def content_free(self) -> tuple[int, ...]:
+        """All ids of the prompt with "N/A" in every column. Raises SpecError where it has none."""
+        if not self._template.columns:
+            raise SpecError("--prior-correction needs a {column} in the prompt, whose text it can leave out.")
+        (outcome,) = self.encode([Row(0, "", dict.fromkeys(self._template.columns, _NO_CONTENT))])
+        if isinstance(outcome, Completion):
+            raise SpecError(f"--prior-correction cannot make a prompt without content: {outcome.error}")
+        return self.prefix + outcome.own_ids
+
+    def continuations(self, choices: Sequence[str], *, nested: bool = False) -> list[tuple[int, ...]]:
         """Ids of each choice as it would follow the prompt. Raises SpecError where two choices are the same.
 
-        In raw mode a space goes before a choice, unless the prompt ends with one.
+        In raw mode a space goes before a choice, unless the prompt ends with one. One may begin another if `nested`.
         """
+        return continuations(self._vocabulary, self._tail(), self._joiner(), choices, nested=nested)
+
+    def _tail(self) -> str:
+        """What ends every prompt: all of it where there is no column."""
         marked = self._render(self._template.fill(dict.fromkeys(self._template.columns, MARK)))
+        return marked.rpartition(MARK)[2]
+
+    def _joiner(self) -> str:
+        """What goes between the prompt and a text that follows it."""
         last = self._template.segments[-1]
         spaced = isinstance(last, Literal) and last.text[-1].isspace()
-        joiner = " " if self._raw and not spaced else ""
-        return continuations(self._vocabulary, marked.rpartition(MARK)[2], joiner, choices)
+        return " " if self._raw and not spaced else ""
+
+    def _find_targets(self, column: str) -> Targets:
+        is_whole = not self._template.columns
+        return Targets(self._vocabulary, column, self._tail(), self._joiner(), self._cleaning, whole=is_whole)
 
     def _ids_of(self, rows: Sequence[Values]) -> list[tuple[int, ...] | RowError]:
+        """Behind the hot prefix, where there is one."""
+        before = self._opening
         if self._recipe:
-            return self._recipe.own_ids(self._vocabulary, rows)
-        wholes = (whole_ids(self._vocabulary, self._template, self._render, values) for values in rows)
-        return [whole if isinstance(whole, RowError) else self._opening + whole for whole in wholes]
+            found = self._recipe.own_ids(self._vocabulary, rows)
+            before = () if self._shares else self._recipe.prefix
+        else:
+            found = [whole_ids(self._vocabulary, self._template, self._render, values) for values in rows]
+        return [ids if isinstance(ids, RowError) else before + ids + self._closing for ids in found]
 
     def _static_recipe(self) -> Recipe:
         ids = (*self._opening, *self._vocabulary.encode(self._render(self._template.fill({}))).ids)
@@ -151,9 +191,15 @@ def _opening(vocabulary: Vocabulary, template: Template) -> tuple[int, ...]:
     return () if tuple(written[: len(opening)]) == opening else opening
 
 
-def _outcome(row: Row, found: tuple[int, ...] | RowError) -> Prompt | Completion:
-    if isinstance(found, tuple) and not found:
+def _outcome(row: Row, found: tuple[int, ...] | RowError, target: tuple[int, ...] | RowError) -> Prompt | Completion:
+    if not isinstance(found, RowError) and not found:
         found = RowError("empty", "The row's prompt is empty. Put some words of your own into the prompt.")
-    if isinstance(found, tuple):
-        return Prompt(row.row_id, row.key, found)
-    return Completion(row.row_id, row.key, Status.ERROR, error_type=found.error_type, error=str(found))
+    if isinstance(found, RowError):
+        return _failure(row, found)
+    if isinstance(target, RowError):
+        return _failure(row, target)
+    return Prompt(row.row_id, row.key, found, target=target)
+
+
+def _failure(row: Row, error: RowError) -> Completion:
+    return Completion(row.row_id, row.key, Status.ERROR, error_type=error.error_type, error=str(error))

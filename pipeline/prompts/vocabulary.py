@@ -25,7 +25,8 @@ class Vocabulary:
         self.digest = hashlib.sha256(f"{text}\0{self.chat_template or ''}".encode()).hexdigest()
         self.special_tokens = _special_tokens(config)  #: by name, such as bos_token
         self._tokenizer = _load(text, directory)
-        self.opening_ids = _opening_ids(self._tokenizer)  #: what tokenizer(text) puts first, such as one BOS
+        #: What tokenizer(text) puts first, such as one BOS, and what it puts last.
+        self.opening_ids, self.closing_ids = _added_ids(self._tokenizer)
         self._tokenizer.post_processor = None  # it would take spaces out of offsets
         added = self._tokenizer.get_added_tokens_decoder()
         self.special: dict[int, AddedToken] = {i: token for i, token in added.items() if token.special}
@@ -121,11 +122,12 @@ def _load(text: str, directory: Path) -> Tokenizer:
     return tokenizer
 
 
-def _opening_ids(tokenizer: Tokenizer) -> tuple[int, ...]:
+def _added_ids(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     bare = tokenizer.encode("a", add_special_tokens=False).ids
     whole = tokenizer.encode("a").ids
     starts = range(len(whole) - len(bare) + 1)
-    return tuple(whole[: next((i for i in starts if whole[i : i + len(bare)] == bare), 0)])
+    start = next((i for i in starts if whole[i : i + len(bare)] == bare), None)
+    return ((), ()) if start is None else (tuple(whole[:start]), tuple(whole[start + len(bare) :]))
 
 
 def _special_tokens(config: dict[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline.rows import Completion
@@ -13,6 +14,9 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
     "output": pa.string(),
     "label": pa.string(),
     "score": pa.float64(),
+    "logprob": pa.float64(),
+    "perplexity": pa.float64(),
+    "embedding": pa.list_(pa.float32()),
     "finish_reason": pa.string(),
     "error_type": pa.string(),
     "error": pa.string(),
@@ -20,21 +24,36 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
     "reused_tokens": pa.int64(),
     "output_tokens": pa.int64(),
 }
-_CHOICE_COLUMNS = ("label", "score")
-_NESTED_COLUMNS = ("samples", "logprobs")
+#: Those that some tasks fill and others do not.
+_TASK_COLUMNS = ("output", "label", "score", "logprob", "perplexity", "embedding", "finish_reason")
+_NESTED_COLUMNS = ("labels", "scores", "samples", "logprobs")
+_SCORE = {"label": pa.string(), "probability": pa.float64()}
 _TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
 
 #: Log-probabilities in memory at once, of rows that are written together: some hundred MB.
 _LOGPROBS_AT_ONCE = 1 << 18
+#: Of several thousand numbers each, as Python has them.
+_EMBEDDINGS_AT_ONCE = 256
+#: What a text that is scored may well have.
+_SCORED_TOKENS = 1024
 #: So many tokens of a sample's text, in all its copies, take as much memory as one log-probability; so does a sample.
 _TOKENS_PER_LOGPROB = 64
 
 
-def result_types(spec_json: str) -> dict[str, pa.DataType]:
-    """By name, in order; label and score only where there are choices, samples and logprobs where asked for."""
+def result_types(spec_json: str, width: int | None = None) -> dict[str, pa.DataType]:
+    """By name, in order; those of tasks, samples and logprobs only where the job asked for them.
+
+    `width` is that of the job's embeddings, where there is one.
+    """
     spec = json.loads(spec_json)
-    left_out = () if spec.get("choices") is not None else _CHOICE_COLUMNS
+    left_out = set(_TASK_COLUMNS) - set(_columns_of_task(spec))
     types = {name: kind for name, kind in _RESULT_TYPES.items() if name not in left_out}
+    if "embedding" in types and width is not None:
+        types["embedding"] = pa.list_(pa.float32(), width)
+    if spec.get("multi_label"):
+        types["labels"] = pa.list_(pa.string())
+    if spec.get("choices") is not None:
+        types["scores"] = pa.list_(pa.struct(_SCORE))
     if spec.get("on_too_long", "error") != "error":
         types["cut_tokens"] = pa.int64()
     if spec.get("n", 1) > 1:
@@ -46,24 +65,44 @@ def result_types(spec_json: str) -> dict[str, pa.DataType]:
 
 def result_column(name: str, kind: pa.DataType, completions: list[Completion]) -> pa.Array:
     """Half of a surrogate pair, which no file takes, becomes U+FFFD."""
-    values = [getattr(completion, name) for completion in completions]
-    plain = [to_plain(value) for value in values] if name in _NESTED_COLUMNS else values
+    plain = [_plain(name, completion) for completion in completions]
     try:
         return pa.array(plain, kind)
     except UnicodeEncodeError:
         return pa.array(_whole(plain), kind)
 
 
+def _plain(name: str, completion: Completion) -> Any:
+    value = getattr(completion, name)
+    if name == "embedding" and value is not None:
+        return np.frombuffer(value, "<f4")
+    if name == "labels" and completion.scores:
+        return list(value)  # that none of the labels holds is an answer too
+    return to_plain(value) if name in _NESTED_COLUMNS else value
+
+
 def rows_at_once(spec_json: str, most: int) -> int:
     """How many rows, of `most` that there are, fit into memory with all that the job asked for."""
     spec = json.loads(spec_json)
+    if spec.get("embed") is not None:
+        return max(1, min(most, _EMBEDDINGS_AT_ONCE))
     samples: int = spec.get("n", 1)
     logprobs: int | None = spec.get("logprobs")
     if samples == 1 and logprobs is None:
         return most
-    tokens: int = spec["max_tokens"]
+    tokens: int = spec["max_tokens"] if spec.get("score") is None else _SCORED_TOKENS
     of_sample = 1 + tokens // _TOKENS_PER_LOGPROB if logprobs is None else tokens * (1 + logprobs)
     return max(1, min(most, _LOGPROBS_AT_ONCE // (samples * of_sample)))
+
+
+def _columns_of_task(spec: dict[str, Any]) -> tuple[str, ...]:
+    if spec.get("choices") is not None:
+        return ("output", "label", "score", "finish_reason")
+    if spec.get("score") is not None:
+        return ("logprob", "perplexity")
+    if spec.get("embed") is not None:
+        return ("embedding",)
+    return ("output", "finish_reason")
 
 
 def _sample(spec: dict[str, Any]) -> dict[str, pa.DataType]:

@@ -19,7 +19,7 @@ from pipeline.errors import InputError, JobError, PipelineError, TryAgain
 from pipeline.ingest.places import opened
 from pipeline.rows import Completion, Status
 from pipeline.store.columns import result_column, result_types, rows_at_once
-from pipeline.store.queries import list_shards, read_results
+from pipeline.store.queries import embedding_width, list_shards, read_results
 from pipeline.store.records import JobRecord, ShardRecord
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -42,8 +42,9 @@ def export(
     TryAgain where the target cannot be written.
     """
     n_rows = 0
-    with _opened(target) as stream, closing(_WRITERS[file_format](stream, _schema(engine, job))) as writer:
-        for table in _joined(engine, job, status, limit):
+    schema = _schema(engine, job)
+    with _opened(target) as stream, closing(_WRITERS[file_format](stream, schema)) as writer:
+        for table in _joined(engine, job, schema, status, limit):
             writer.write_table(table)
             n_rows += table.num_rows
     return n_rows
@@ -51,12 +52,14 @@ def export(
 
 def preview(engine: Engine, job: JobRecord, limit: int, status: Status | None = None) -> list[dict[str, Any]]:
     """The first rows that have a result, under the columns of an export."""
-    return [row for table in _joined(engine, job, status, limit) for row in table.to_pylist()]
+    tables = _joined(engine, job, _schema(engine, job), status, limit)
+    return [row for table in tables for row in table.to_pylist()]
 
 
-def _joined(engine: Engine, job: JobRecord, status: Status | None, limit: int | None) -> Iterator[pa.Table]:
+def _joined(
+    engine: Engine, job: JobRecord, schema: pa.Schema, status: Status | None, limit: int | None
+) -> Iterator[pa.Table]:
     """A table for each shard that has results, or for some rows of it; no more than one shard is in memory."""
-    schema = _schema(engine, job)
     wanted = math.inf if limit is None else limit
     for shard in list_shards(engine, job.id):
         whole = None
@@ -88,10 +91,10 @@ def _schema(engine: Engine, job: JobRecord) -> pa.Schema:
     shards = list_shards(engine, job.id, limit=1)
     of_input = list(_read(shards[0].path, lambda file: file.schema_arrow)) if shards else []
     taken = {field.name for field in of_input}
-    of_result = [
-        pa.field(_free(name, taken), kind, metadata={"result": name})
-        for name, kind in result_types(job.spec_json).items()
-    ]
+    types = result_types(job.spec_json)
+    if "embedding" in types:
+        types = result_types(job.spec_json, embedding_width(engine, job.id))
+    of_result = [pa.field(_free(name, taken), kind, metadata={"result": name}) for name, kind in types.items()]
     return pa.schema([pa.field(_free("row_id", taken), pa.int64()), *of_input, *of_result])
 
 

@@ -116,6 +116,14 @@ def read_results(
         return [Completion(**row._mapping) for row in connection.execute(query)]
 
 
+def embedding_width(engine: Engine, job_id: str) -> int | None:
+    """Numbers in each of the job's embeddings; None where it has none yet."""
+    query = select(results.c.embedding).where(results.c.job_id == job_id, results.c.embedding.is_not(None)).limit(1)
+    with reading(engine) as connection:
+        found = connection.scalar(query)
+    return None if found is None else len(found) // 4
+
+
 def active_owners(engine: Engine, job_id: str) -> list[str]:
     """Whoever holds a batch of the job, also where the lease has run out: alive or dead, the caller may know."""
     with reading(engine) as connection:

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from jobs.cli import cli
 from pipeline.buckets import PlannedBatch
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.shards import cut
-from pipeline.rows import BatchTiming, Completion, Sample, Status
+from pipeline.rows import BatchTiming, Completion, LabelScore, Sample, Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
@@ -129,7 +130,15 @@ def _outcome(row_id: int, spec: JobSpec) -> Completion:
         return Completion(row_id, key, Status.ERROR, error_type="too_long", error="The prompt has 900 tokens.")
     if spec.choices is not None:
         label = spec.choices[row_id % 2]
-        return Completion(row_id, key, Status.OK, output=label, label=label, score=0.876, finish_reason="choice")
+        labels = tuple(sorted(spec.choices)) if spec.multi_label else ()
+        scores = tuple(LabelScore(each, 0.876 if each == label else 0.5) for each in spec.choices)
+        return Completion(
+            row_id, key, Status.OK, label, label, 0.876, finish_reason="choice", labels=labels, scores=scores
+        )
+    if spec.embed is not None:
+        return Completion(row_id, key, Status.OK, embedding=struct.pack("<4f", 0.5, -0.5, row_id, 0.125))
+    if spec.score is not None:
+        return Completion(row_id, key, Status.OK, output_tokens=4, logprob=-8.125, perplexity=7.625)
     status = Status.TRUNCATED if row_id == 1 else Status.OK
     return Completion(
         row_id, key, status, output=f"answer {row_id}", finish_reason="stop", samples=_samples(row_id, spec.n)

@@ -141,6 +141,37 @@ def test_choices_show_their_label_and_score(desk, run):
     assert lines[6] == ["5", "Too long", "5", "error", "", "", "The prompt has 900 tokens."]
 
 
+def test_several_labels_show_how_likely_each_is(desk, run):
+    desk.done("night", choices=["good", "bad"], multi_label=True, key=None)
+    lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]
+    assert lines[0] == ["ROW", "review", "stars", "STATUS", "LABELS", "ERROR"]
+    assert lines[2] == ["1", "A long story in two lines", "1", "ok", "bad 0.88, good 0.50", ""]
+    assert lines[6][4:] == ["", "The prompt has 900 tokens."]
+
+
+def test_a_score_shows_the_text_that_it_is_of(desk, run):
+    desk.done("night", score="stars", prompt="{review}", key=None)
+    lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]
+    assert lines[0] == ["ROW", "review", "stars", "STATUS", "LOGPROB", "PERPLEXITY", "ERROR"]
+    assert lines[2] == ["1", "A long story in two lines", "1", "ok", "-8.12", "7.62", ""]
+    assert lines[6][4:6] == ["", ""]
+
+
+def test_an_embedding_shows_how_it_begins(desk, run):
+    desk.done("night", embed="mean", key=None)
+    lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]
+    assert lines[0] == ["ROW", "review", "stars", "STATUS", "EMBEDDING", "ERROR"]
+    assert lines[2] == ["1", "A long story in two lines", "1", "ok", "4 numbers: 0.500, -0.500, 1.000, …", ""]
+    assert lines[6][4] == ""
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_an_embedding_is_a_json_list(desk, run, form):
+    desk.done("night", embed="mean")
+    line = run("results", "night", "--format", form, "--limit", "1").stdout.splitlines()[-1]
+    assert ('"[0.5, -0.5, 0.0, 0.125]"' if form == "csv" else '"embedding": [0.5, -0.5, 0.0, 0.125]') in line
+
+
 def test_samples_are_a_line_each(desk, run):
     desk.done("night", temperature=1, n=2)
     lines = [line.split("\t") for line in run("results", "night", "--format", "table").stdout.splitlines()]

@@ -118,7 +118,7 @@ def submit(home: Home, tiny_model: Path) -> Callable[..., Result]:
 
     def submit_one(*arguments: object, stdin: bytes | None = None) -> Result:
         usual = ("--name", "night", "--model", tiny_model, "--prompt", "Say: {text}")
-        short = () if "--choices" in arguments else ("--max-tokens", "4")
+        short = () if {"--choices", "--score", "--embed"}.intersection(arguments) else ("--max-tokens", "4")
         return home.call("submit", *usual, *short, *arguments, stdin=stdin)
 
     return submit_one

@@ -20,6 +20,10 @@ def rows(table):
             ["--choices", "a,b", "--stop", "x"],
             "--stop has no meaning with --choices: nothing is generated; leave it out.",
         ),
+        (
+            ["--choices", "a,b", "--score", "text"],
+            "--choices and --score are two tasks, and a job has one; leave one of them out.",
+        ),
         (["--n", "2"], "--n 2 needs --temperature above 0, such as 0.7; at 0 all samples would be equal."),
         (["--logprobs", "21"], "logprobs: Input should be less than or equal to 20."),
         (["--raw", "--system", "Be kind."], "--system needs a chat template; with --raw, write it into the prompt."),
@@ -35,6 +39,23 @@ def rows(table):
 def test_flags_that_make_no_sense(home, submit, rows, told, flags, message):
     assert told(submit(rows, *flags), 2) == message
     assert not home.path.exists()
+
+
+def test_a_column_that_is_scored_must_be_there_and_not_be_shown(submit, rows, told):
+    assert told(submit(rows, "--score", "answer"), 1).startswith('The input has no column "answer".')
+    assert told(submit(rows, "--score", "text"), 2) == (
+        "--score text: the prompt shows this column already, so the model would only repeat it. "
+        "Take {text} out of the prompt."
+    )
+
+
+def test_a_text_that_is_too_long_to_be_scored_is_its_rows_error(home, submit, table):
+    rows = table(text=["a"] * 3, answer=["b", "x" * 505, "x" * 506])
+    assert submit(rows, "--raw", "--score", "answer").exit_code == 0
+    fits, brink, long = home.results("night")
+    assert (fits.status, fits.output_tokens, brink.output_tokens) == ("ok", 2, 506)
+    assert (long.error_type, long.prompt_tokens) == ("too_long", 6)
+    assert "the answer needs room for 507 tokens" in long.error
 
 
 def test_an_output_that_is_a_directory(home, submit, rows, told, tmp_path):

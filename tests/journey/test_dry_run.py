@@ -52,6 +52,18 @@ def test_the_histogram_counts_every_row_that_can_be_answered(submit, rows):
     assert "A row's own prompt tokens, over 4 rows:" in shown
 
 
+def test_what_is_scored_is_counted(submit, table):
+    rows = table(text=["a", "b"], answer=["four", "three"])
+    shown = submit(rows, "--dry-run", "--raw", "--score", "answer").stdout
+    assert "The text of answer will be scored behind the prompt: 11 tokens in these rows." in shown
+    assert "by the length of the answers" not in shown
+
+
+def test_the_question_of_each_label_is_shown(submit, rows):
+    shown = submit(rows, "--dry-run", "--choices", "good,bad", "--multi-label").stdout
+    assert 'whether the prompt goes on with "good: yes" or with "good: no".' in shown
+
+
 def test_rows_that_will_be_errors_are_named(submit, rows):
     shown = submit(rows, "--dry-run", "--raw").stdout
     assert 'Row 1 will be an error (null): The column "text" is null in this row' in shown

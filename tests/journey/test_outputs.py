@@ -52,7 +52,15 @@ def test_the_output_file_has_every_row_and_column(home, submit, rows, tmp_path, 
     assert f"4 rows written to {path}\n" in result.stderr
     names = [*RESULT[:2], "label", "score", *RESULT[2:]]
     found = READ[kind](path)
-    assert list(found[0]) == ["row_id", "stars", "text", "id", *names]
+    assert list(found[0]) == ["row_id", "stars", "text", "id", *names, "scores"]
+    scores = [row.pop("scores") for row in found]
+    likely = [json.loads(cell) if isinstance(cell, str) else cell for cell in scores]
+    assert [each and [score["label"] for score in each] for each in likely] == [
+        ["good", "bad"],
+        None,
+        *[["good", "bad"]] * 2,
+    ]
+    assert [sum(score["probability"] for score in each) for each in likely if each] == pytest.approx([1] * 3)
     assert found == expected(home, rows, names)
     assert [row["status"] for row in found] == ["ok", "error", "ok", "ok"]
 
@@ -118,6 +126,9 @@ def test_labels_have_scores(home, submit, table):
         assert result.label in ("yes", "no")
         assert result.output == result.label
         assert 0.5 <= result.score <= 1
+        assert {score.label: score.probability for score in result.scores} == pytest.approx(
+            {result.label: result.score, "no" if result.label == "yes" else "yes": 1 - result.score}
+        )
 
 
 def test_the_order_of_the_choices_changes_no_answer(home, submit, table):

@@ -116,3 +116,29 @@ def test_jobs_of_one_model_share_its_engine(answering, means, spec, settings, sh
         "bad",
     }
     assert outcomes(answering.run(CLAIM, None)) == before
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"choices": ("good", "go"), "length_normalize": True, "prior_correction": True},
+        {"choices": ("good", "bad"), "multi_label": True},
+        {"prompt": "Say it:", "score": "text", "logprobs": 1},
+        {"embed": "last"},
+        {"embed": "mean"},
+    ],
+)
+def test_each_task_is_the_same_by_message_and_of_lost_prompts(answering, means, spec, settings, shard, asked):
+    task = build_spec(spec.model_dump(exclude={"max_tokens"}) | asked)
+
+    def worker():
+        encoding = Encoding(JOB, task, means.vocabulary, means.model.context, means.costs, settings, shard)
+        return encoding, Answering(make_engine(means, settings), encoding, {0: shard}.__getitem__)
+
+    encoding, first = worker()
+    prompts, _ = encoding.rows(shard, [0, 2, 3, 5])
+    by_message, _ = first.run(CLAIM, unpack(pack(encoding.prefix, prompts))).written()
+    _, other = worker()
+    again, _ = other.run(CLAIM, None).written()
+    assert {c.row_id: c for c in again if c.status is Status.OK} == {c.row_id: c for c in by_message}
+    assert len(by_message) == 4

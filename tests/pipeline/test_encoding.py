@@ -119,6 +119,17 @@ def test_what_the_context_does_not_hold_is_an_error(encoding, shards) -> None:
     assert "the model's context is 20" in failures[-1].error
 
 
+def test_a_text_to_be_scored_counts_in_its_batch_and_in_the_context(encoding, shards) -> None:
+    scoring = encoding(prompt="Read {id}:", score="text", max_tokens=256)
+    encoded = scoring.shard(shards[0], Budget(100, 80))
+    assert [(failure.row_id, failure.error_type) for failure in encoded.failures] == [(1, "null"), (2, "too_long")]
+    targets = {row_id: prompt.target for row_id, prompt in prompts_of(encoded.prompts).items()}
+    assert {row_id: len(ids) for row_id, ids in targets.items()} == {0: 2, 3: 15, 4: 44, 5: 45, 6: 46, 7: 3}
+    for batch, prompts in zip(encoded.planned, encoded.prompts, strict=True):
+        assert sum(len(prompt.target) for prompt in prompts) < batch.n_tokens <= 80
+    assert scoring.rows(shards[0], [5])[0][0].target == targets[5]
+
+
 def test_labels_are_a_task_without_a_model(encoding) -> None:
     task = encoding(choices=["yes", "no"], max_tokens=256).task
     assert isinstance(task, Choose)

@@ -18,7 +18,8 @@ def prompt(draw: st.DrawFn) -> Prompt:
     own_ids = draw(ids.filter(bool))
     cuts = draw(st.sets(st.integers(1, len(own_ids)), max_size=3))
     cut_tokens = draw(st.just(0) | st.integers(1, 2**32 - 1))
-    return Prompt(draw(st.integers(0, 2**63)), draw(st.text("r0 é\n\0😀")), own_ids, tuple(sorted(cuts)), cut_tokens)
+    key = draw(st.text("r0 é\n\0😀"))
+    return Prompt(draw(st.integers(0, 2**63)), key, own_ids, tuple(sorted(cuts)), cut_tokens, draw(ids))
 
 
 prompts = st.lists(prompt(), max_size=8).map(tuple)
@@ -66,6 +67,11 @@ def test_tokens_of_a_usual_vocabulary_take_two_bytes_each() -> None:
     assert 64 * 512 * 2 < len(pack((), rows)) < 70 << 10
     large = [Prompt(n, "", (2**16,) * 512) for n in range(64)]
     assert len(pack((), large)) > 64 * 512 * 4
+
+
+def test_what_is_to_be_scored_travels_behind_its_prompt() -> None:
+    rows = (Prompt(0, "a", (1, 2, 3), (2,), target=(4, 5)), Prompt(1, "b", (1, 2, 6), (2,), target=(7,)))
+    assert unpack(pack((9,), rows)) == Payload((9,), rows)
 
 
 def test_a_document_that_rows_share_is_sent_once() -> None:

@@ -17,6 +17,11 @@ OTHERS = {
     "system": "Be kind.",
     "raw": True,
     "choices": ["good", "bad"],
+    "length_normalize": True,
+    "multi_label": True,
+    "prior_correction": True,
+    "score": "answer",
+    "embed": "mean",
     "max_tokens": 7,
     "stop": ["."],
     "temperature": 0.7,
@@ -41,7 +46,10 @@ OTHERS = {
     "unescape_html": True,
 }
 #: Fields that need another one beside them.
-NEEDS = {field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed", "n")}
+NEEDS: dict[str, dict[str, object]] = {
+    **{field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed", "n")},
+    **{field: {"choices": "good,bad"} for field in ("length_normalize", "multi_label", "prior_correction")},
+}
 NEEDS["cut"] = {"on_too_long": "tail"}
 
 
@@ -67,6 +75,11 @@ def test_what_is_so_by_itself_may_be_said():
     said = {"temperature": 0, "repetition_penalty": 1, "presence_penalty": 0, "seed": 0, "n": 1, "max_tokens": 256}
     for base in (FIELDS, FIELDS | {"choices": "good,bad"}):
         assert build_spec(base | said).fingerprint("m", "i") == build_spec(base).fingerprint("m", "i")
+
+
+def test_a_score_may_tell_of_each_token():
+    spec = build_spec(FIELDS | {"score": "answer", "logprobs": 3})
+    assert (spec.beside, spec.writes, build_spec(FIELDS).writes) == (("answer",), False, True)
 
 
 def test_others_is_complete():
@@ -112,6 +125,31 @@ def test_long_differences_are_shortened():
         (
             {"choices": "a,b", "logprobs": 0},
             "--logprobs has no meaning with --choices: nothing is generated; leave it out.",
+        ),
+        (
+            {"choices": "a,b", "score": "c"},
+            "--choices and --score are two tasks, and a job has one; leave one of them out.",
+        ),
+        ({"score": "c", "stop": "x"}, "--stop has no meaning with --score: nothing is generated; leave it out."),
+        ({"embed": "cls"}, "embed: Input should be 'last' or 'mean'."),
+        (
+            {"embed": "last", "score": "a"},
+            "--score and --embed are two tasks, and a job has one; leave one of them out.",
+        ),
+        (
+            {"embed": "last", "logprobs": 0},
+            "--logprobs has no meaning with --embed: nothing is generated; leave it out.",
+        ),
+        ({"score": ""}, "score: String should have at least 1 character."),
+        ({"multi_label": True}, "--multi-label needs --choices, such as positive,negative, which it compares."),
+        (
+            {"prior_correction": True, "max_tokens": 5},
+            "--prior-correction needs --choices, such as positive,negative, which it compares.",
+        ),
+        (
+            {"choices": "a,b", "multi_label": True, "length_normalize": True},
+            "--length-normalize has no meaning with --multi-label: each label is a yes or a no of its own; "
+            "leave one of them out.",
         ),
         ({"n": 4}, "--n 4 needs --temperature above 0, such as 0.7; at 0 all samples would be equal."),
         ({"temperature": 1, "n": 0}, "n: Input should be greater than or equal to 1."),

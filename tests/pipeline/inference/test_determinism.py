@@ -12,7 +12,7 @@ from pipeline.inference.engine import Engine
 from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.inference.prelaid import lay_out, other_products
-from pipeline.rows import Choose, Generate, Sampling
+from pipeline.rows import Choose, Embed, Generate, Sampling, Score
 
 LENGTHS = [1, 33, 7, 64, 7, 2, 90, 40, 13, 5, 51, 32, 31, 3, 100, 65, 8, 20, 17, 11, 29, 38, 47, 6]
 LABELS = Choose(("a", "b", "c"), ((7,), (8, 9), (10, 11, 12)))
@@ -50,6 +50,26 @@ def test_for_any_batch_size_and_order(model, make_batch, task, prefix):
     whole = answers(model, batch, task, 64)
     for size, seed in ((1, 0), (7, 1), (7, 2), (64, 3)):
         assert answers(model, shuffled(batch, seed), task, size) == whole
+
+
+@pytest.mark.parametrize("most", [25, 1000])
+def test_for_texts_that_are_scored(model, make_batch, monkeypatch, most):
+    """Whether they fit into a forward or go in steps."""
+    monkeypatch.setattr("pipeline.inference.targets._LOGITS", most * model.vocab_size)
+    batch = make_batch(LENGTHS)
+    scored = [replace(prompt, target=(*prompt.own_ids[:30], prompt.row_id)) for prompt in batch.prompts]
+    batch = replace(batch, prompts=tuple(scored))
+    whole = answers(model, batch, Score(2), 64)
+    for size, seed in ((1, 0), (7, 1)):
+        assert answers(model, shuffled(batch, seed), Score(2), size) == whole
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_for_embeddings(model, make_batch, pooling):
+    batch = make_batch(LENGTHS)
+    whole = answers(model, batch, Embed(pooling), 64)
+    for size, seed in ((1, 0), (7, 1)):
+        assert answers(model, shuffled(batch, seed), Embed(pooling), size) == whole
 
 
 @pytest.mark.parametrize("limits", [{"forward_tokens": 50}, {"max_lane_bytes": 1}])

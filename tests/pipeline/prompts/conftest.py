@@ -10,7 +10,6 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
@@ -211,10 +210,12 @@ def encoder_for() -> Callable[..., PromptEncoder]:
         system: str | None = None,
         raw: bool = False,
         sample: Sequence[Row] = (),
-        cleaning: Cleaning = Cleaning(),  # noqa: B008 - frozen
+        **more: Any,
     ) -> PromptEncoder:
-        asked = {"system": system, "raw": raw, "submitted_at": SUBMITTED_AT, "sample": sample, "cleaning": cleaning}
-        return PromptEncoder(vocabulary, Template.parse(prompt), **asked)
+        template = Template.parse(prompt)
+        return PromptEncoder(
+            vocabulary, template, system=system, raw=raw, submitted_at=SUBMITTED_AT, sample=sample, **more
+        )
 
     return made
 

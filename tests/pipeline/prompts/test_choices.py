@@ -1,6 +1,8 @@
 import pytest
 
 from pipeline.errors import SpecError
+from pipeline.prompts.choices import questions
+from pipeline.rows import Row
 
 
 def test_raw_choices_follow_the_prompt_behind_one_space(make, encoder_for, kind):
@@ -62,6 +64,29 @@ def test_a_choice_that_begins_another_is_refused(make, encoder_for):
     vocabulary, _ = make("gpt2")
     encoder = encoder_for(vocabulary, "Review: {text}\nSentiment:", raw=True)
     with pytest.raises(
-        SpecError, match='The choice "no" is the beginning of the choice "no way", which then can never'
+        SpecError, match=r'The choice "no" is the beginning of the choice "no way", .* or add --length-normalize'
     ):
         encoder.continuations(["yes", "no way", "no"])
+
+
+def test_so_it_is_not_where_labels_are_compared_by_the_mean_of_their_tokens(make, encoder_for):
+    vocabulary, _ = make("gpt2")
+    encoder = encoder_for(vocabulary, "Review: {text}\nSentiment:", raw=True)
+    assert encoder.continuations(["no way", "no"], nested=True) == list(map(tuple, vocabulary.ids([" no way", " no"])))
+
+
+def test_each_label_is_a_question_of_two_answers():
+    assert questions(["cat", "a dog"]) == ["cat: yes", "cat: no", "a dog: yes", "a dog: no"]
+
+
+def test_a_content_free_prompt_is_encoded_as_rows_are(make, encoder_for, kind):
+    vocabulary, _ = make(kind, "chatml")
+    for raw in (False, True):
+        encoder = encoder_for(vocabulary, "Review of {title}: {text}\nSentiment:", raw=raw)
+        (row,) = encoder.encode([Row(0, "0", {"title": "N/A", "text": "N/A"})])
+        assert encoder.content_free() == encoder.prefix + row.own_ids
+
+
+def test_a_prompt_without_columns_has_no_content_to_leave_out(make, encoder_for):
+    with pytest.raises(SpecError, match=r"--prior-correction needs a \{column\} in the prompt"):
+        encoder_for(make("gpt2")[0], "Well?", raw=True).content_free()

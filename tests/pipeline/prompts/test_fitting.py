@@ -227,7 +227,7 @@ def test_a_prompt_of_nothing_but_a_text_that_cannot_be_cut_is_too_long(make, enc
     [(Generate(256), 256), (Generate(2000), 512), (Choose(("a", "b"), ((1, 2, 3), (4,))), 3)],
 )
 def test_the_answer_has_its_room_or_half_of_the_context(task, room):
-    assert answer_room(task, 1024) == room
+    assert answer_room(Prompt(0, "0", (1,)), task, 1024) == room
 
 
 def test_it_must_be_plain_what_is_cut(make, encoder_for):

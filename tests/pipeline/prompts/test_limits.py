@@ -7,6 +7,12 @@ from pipeline.prompts.limits import check_length
 def test_a_prompt_that_leaves_room_for_one_token_passes():
     check_length(127, context=128)
     check_length(120, context=128, room=8)
+    check_length(128, context=128, room=0)
+
+
+def test_where_nothing_is_answered_no_room_is_asked_for():
+    with pytest.raises(RowError, match=r"has 129 tokens; the model's context is 128\. Shorten"):
+        check_length(129, context=128, room=0)
 
 
 @pytest.mark.parametrize(("tokens", "room", "said"), [(128, 1, "room for 1 token."), (121, 8, "room for 8 tokens.")])

@@ -1,9 +1,10 @@
 import json
+import struct
 
 import pyarrow as pa
 import pytest
 
-from pipeline.rows import Completion, LikelyToken, Status, TokenLogprob
+from pipeline.rows import Completion, LabelScore, LikelyToken, Status, TokenLogprob
 from pipeline.spec import build_spec
 from pipeline.store.columns import result_column, result_types, rows_at_once
 
@@ -27,6 +28,14 @@ def spec_json(**fields):
         ({"logprobs": 0}, {"logprobs": f"list<item: {TOKEN}>>"}),
         ({"logprobs": 2}, {"logprobs": f"list<item: {TOP}>"}),
         ({"on_too_long": "head"}, {"cut_tokens": "int64"}),
+        ({"choices": "a,b"}, {"scores": "list<item: struct<label: string, probability: double>>"}),
+        (
+            {"choices": "a,b", "multi_label": True},
+            {"labels": "list<item: string>", "scores": "list<item: struct<label: string, probability: double>>"},
+        ),
+        ({"score": "answer"}, {}),
+        ({"score": "answer", "logprobs": 0}, {"logprobs": f"list<item: {TOKEN}>>"}),
+        ({"embed": "last"}, {}),
         ({"temperature": 1, "n": 2}, {"samples": f"list<item: {SAMPLE}>>"}),
         (
             {"temperature": 1, "n": 2, "logprobs": 2},
@@ -36,7 +45,10 @@ def spec_json(**fields):
 )
 def test_the_columns_are_those_that_the_job_asked_for(fields, more):
     types = result_types(spec_json(**fields))
-    assert list(types) == [*USUAL, *more]
+    answer = ["output", "label", "score", "finish_reason"] if "choices" in fields else ["output", "finish_reason"]
+    answer = ["logprob", "perplexity"] if "score" in fields else answer
+    answer = ["embedding"] if "embed" in fields else answer
+    assert list(types) == [USUAL[0], *answer, *USUAL[3:], *more]
     assert {name: str(types[name]) for name in more} == more
 
 
@@ -54,6 +66,31 @@ def test_an_error_rows_nested_columns_are_null():
     assert isinstance(column, pa.ListArray)
 
 
+def test_embeddings_are_lists_of_one_width():
+    rows = [Completion(0, "0", Status.OK, embedding=struct.pack("<3f", 1, -0.5, 2)), Completion(1, "1", Status.ERROR)]
+    for width, kind in ((3, "fixed_size_list<item: float>[3]"), (None, "list<item: float>")):
+        column = result_column("embedding", result_types(spec_json(embed="last"), width)["embedding"], rows)
+        assert str(column.type) == kind
+        assert column.to_pylist() == [[1, -0.5, 2], None]
+
+
+def test_that_no_label_holds_is_an_answer_and_an_error_has_none():
+    kind = result_types(spec_json(choices="a,b", multi_label=True))["labels"]
+    scores = (LabelScore("a", 0.25), LabelScore("b", 0.5))
+    rows = [
+        Completion(0, "0", Status.OK, "b", labels=("b",), scores=scores),
+        Completion(1, "1", Status.OK, "", scores=scores[:1]),
+        Completion(2, "2", Status.ERROR),
+    ]
+    assert result_column("labels", kind, rows).to_pylist() == [["b"], [], None]
+    kind = result_types(spec_json(choices="a,b"))["scores"]
+    assert result_column("scores", kind, rows).to_pylist() == [
+        [{"label": "a", "probability": 0.25}, {"label": "b", "probability": 0.5}],
+        [{"label": "a", "probability": 0.25}],
+        None,
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "rows"),
     [
@@ -64,6 +101,9 @@ def test_an_error_rows_nested_columns_are_null():
         ({"max_tokens": 64, "logprobs": 0}, 4096),
         ({"max_tokens": 256, "logprobs": 3}, 256),
         ({"max_tokens": 256, "temperature": 1, "n": 64, "logprobs": 20}, 1),
+        ({"score": "answer"}, 4096),
+        ({"embed": "mean"}, 256),
+        ({"score": "answer", "logprobs": 3}, 64),
     ],
 )
 def test_the_more_a_row_holds_the_fewer_are_in_memory(fields, rows):

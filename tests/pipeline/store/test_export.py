@@ -87,7 +87,7 @@ def test_choices_bring_label_and_score(engine, ledger, exported_job):
     answer = Completion(2, "2", Status.OK, "yes", label="yes", score=0.75, finish_reason="choice")
     assert ledger.finish(claim, [answer], BatchTiming(), "cpu")
     row = preview(engine, job, 5)[2]
-    assert list(row) == ["row_id", "text", "status", "output", "label", "score", *RESULT[2:], *TOKENS]
+    assert list(row) == ["row_id", "text", "status", "output", "label", "score", *RESULT[2:], *TOKENS, "scores"]
     assert (row["label"], row["score"]) == ("yes", 0.75)
 
 

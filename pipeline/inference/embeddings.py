@@ -1,0 +1,35 @@
+"""Texts as vectors: the states of their tokens behind the model's final norm, pooled and brought to length 1."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from pipeline.inference.capacity import Capacity
+from pipeline.inference.forward import Ids, states
+from pipeline.inference.model import LanguageModel
+from pipeline.inference.padded import padded_states
+from pipeline.inference.stem import Stem
+from pipeline.rows import Embed
+
+
+def embed(model: LanguageModel, stem: Stem, prompts: Sequence[Ids], task: Embed, capacity: Capacity) -> Tensor:
+    """fp32 vectors [prompts, width] on the CPU; not finite where the model's states were not.
+
+    A mean is over the prompts' own tokens, and an encoder model reads nothing else: then nothing may lie in the stem.
+    """
+
+    def pooled(part: slice) -> Tensor:
+        rows = prompts[part]
+        if not model.causal:
+            return torch.stack([_pool(of_row, task) for of_row in padded_states(model, rows)])
+        packed = states(model, stem, range(len(prompts))[part], rows)
+        return torch.stack([_pool(of_row, task) for of_row in torch.split(packed, list(map(len, rows)))])
+
+    parts = capacity.parts(prompts, pooled, alike=model.deterministic)
+    return normalize(torch.cat(list(parts)), dim=-1).cpu()
+
+
+def _pool(of_row: Tensor, task: Embed) -> Tensor:
+    return of_row[-1] if task.pooling == "last" else of_row.mean(0)

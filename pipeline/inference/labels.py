@@ -1,0 +1,49 @@
+"""Inside stage 5: from the log-probabilities that choices.py measures to a probability of each label."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pipeline.inference.capacity import Capacity
+from pipeline.inference.choices import score_choices
+from pipeline.inference.forward import Ids
+from pipeline.inference.model import LanguageModel
+from pipeline.inference.stem import Stem
+from pipeline.rows import Choose
+
+
+class Labelling:
+    """Belongs to an engine. What a job's content-free prompt makes of the labels is computed once, and kept until
+    another job's is."""
+
+    def __init__(self, model: LanguageModel, capacity: Capacity) -> None:
+        self._model, self._capacity = model, capacity
+        self._prior: tuple[Choose, Tensor] | None = None
+
+    def run(self, stem: Stem, prompts: Sequence[Ids], task: Choose) -> Tensor:
+        """Probabilities [prompts, labels] in fp64 on the CPU; not finite where the model's logits were not."""
+        scores = score_choices(self._model, stem, prompts, task.label_ids, self._capacity)
+        return probabilities(scores, task, self._prior_of(task) if task.content_free else None)
+
+    def _prior_of(self, task: Choose) -> Tensor:
+        """Log-probabilities [continuations]: those of one row alone, whatever batch the first one is."""
+        if self._prior is None or self._prior[0] != task:
+            alone = Stem([()], self._model.device)
+            (scores,) = score_choices(self._model, alone, [task.content_free], task.label_ids, self._capacity)
+            self._prior = task, scores
+        return self._prior[1]
+
+
+def probabilities(scores: Tensor, task: Choose, prior: Tensor | None) -> Tensor:
+    """Log-probabilities [prompts, continuations] -> [prompts, labels] in fp64.
+
+    To divide by the content-free prompt's probabilities and to sum up to 1 again is contextual calibration (Zhao et
+    al. 2021, "Calibrate Before Use", with a diagonal W and no b). Where several labels may hold, each one's two
+    continuations differ in their last words alone, so that their odds are those of the words behind the label.
+    """
+    weights = scores.double() if prior is None else scores.double() - prior.double()
+    if task.length_normalize:
+        weights = weights / torch.tensor([len(ids) for ids in task.label_ids])
+    found = weights.view(len(weights), -1, 2).softmax(-1)[..., 0] if task.several else weights.softmax(-1)
+    return found.where(weights.isfinite().all(-1, keepdim=True), torch.nan)
