@@ -69,8 +69,8 @@ def submit(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Answer every row of INPUT (Parquet, CSV, TSV, JSONL or text files, also .gz and .zst; directories, patterns,
-    or - for JSONL on standard input).
+    """Answer every row of INPUT (Parquet, Arrow, CSV, TSV, JSONL or text files; directories, patterns, their s3:// or
+    gs:// URLs, or - for JSONL on standard input).
 
     Where there is a fleet, it answers them, and this returns as soon as the input is read; otherwise this process does.
 

@@ -173,7 +173,7 @@ def build_spec(fields: dict[str, Any]) -> JobSpec:
 
 
 def _absolute(name: str, base: Path) -> str:
-    return name if name == "-" else str((base / Path(name).expanduser()).absolute())
+    return name if name == "-" or "://" in name else str((base / Path(name).expanduser()).absolute())
 
 
 def _read_prompt(text: str, base: Path) -> str:

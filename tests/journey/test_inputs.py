@@ -48,6 +48,28 @@ def test_a_pattern(home, submit, folder):
     assert texts(home) == ["first", "second", "fourth"]
 
 
+def test_a_url(home, submit, folder, told):
+    assert submit(f"{folder.as_uri()}/a.*").exit_code == 0
+    assert texts(home) == ["first", "second"]
+    assert "night is the same job as before." in submit(f"{folder.as_uri()}/a.*").stderr
+    (folder / "a.csv").write_text("id,text\n1,other\n")
+    assert "\n  inputs: their files have changed\n" in told(submit(f"{folder.as_uri()}/a.*"), 4)
+
+
+def test_a_dataset_as_hugging_face_saves_it(home, submit, tmp_path, told):
+    part = tmp_path / "set" / "train"
+    part.mkdir(parents=True)
+    (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    (part / "state.json").write_text('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}')
+    (part / "dataset_info.json").write_text("{}")
+    rows = pa.RecordBatch.from_pydict({"text": pa.array(["a", "b"]).dictionary_encode()})
+    with pa.ipc.new_stream(str(part / "data-00000-of-00001.arrow"), rows.schema) as arrow:
+        arrow.write_batch(rows)
+    assert f"such as {part}" in told(submit(tmp_path / "set"), 1)
+    assert submit(part).exit_code == 0
+    assert texts(home) == ["a", "b"]
+
+
 def test_files_of_different_columns_are_no_table(submit, folder, told):
     (folder / "d.csv").write_text("text\nfifth\n")
     message = told(submit(folder), 1)
