@@ -14,9 +14,10 @@ from jobs.submit import asked_spec, submit
 from jobs.tables import Column, counted, duration, print_table
 from pipeline.errors import InputError
 from pipeline.ingest.columns import require_columns
-from pipeline.ingest.inputs import Source, resolve
+from pipeline.ingest.inputs import Source
 from pipeline.prompts.template import Template
 from pipeline.settings import Settings
+from pipeline.source import source_of
 from pipeline.spec import JobSpec
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def profile(inputs: tuple[str, ...], job_file: Path | None, rows: int, as_json: 
       pipeline profile examples/reviews.parquet --model smollm2-135m --raw \\
           --prompt @examples/sentiment.txt --choices positive,negative --rows 16
     """
-    spec = asked_spec(inputs, job_file, flags)
-    source = resolve(spec.inputs)
+    spec, source_url = asked_spec(inputs, job_file, flags)
+    source = source_of(spec, source_url or Settings.from_environment().source_url)
     require_columns(source.columns(), Template.parse(spec.prompt).columns)
     found = _profile(spec, source, rows)
     if as_json:

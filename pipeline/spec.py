@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,6 +48,10 @@ _WRITING = ("max_tokens", "stop", *_SAMPLING, "n", "logprobs")
 _LEAST_TEMPERATURE = 0.01
 
 
+#: In a database's URL, as SQLAlchemy reads it: it may hold a slash.
+_PASSWORD = re.compile("://[^:@/]*:[^@]*@")
+_RELATIVE_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)([^?]*)(.*)")
+
 #: More would leave no room for anything else in the table of jobs.
 _LONGEST_NAME = 64
 
@@ -60,6 +65,7 @@ class JobSpec(BaseModel):
     model: NonEmpty
     adapter: NonEmpty | None = None
     prompt: NonEmpty
+    sql: NonEmpty | None = None
     name: NonEmpty | None = None
     system: str | None = None
     raw: bool = False
@@ -89,6 +95,12 @@ class JobSpec(BaseModel):
             raise ValueError("--name holds a line break or another character that cannot be printed")
         if self.name is not None and (self.name.startswith("-") or len(self.name) > _LONGEST_NAME):
             raise ValueError(f"--name must not begin with - and have {_LONGEST_NAME} characters at most")
+        if self.sql is not None and (len(self.inputs) != 1 or "://" not in self.inputs[0]):
+            raise ValueError(
+                "--sql needs the URL of one database; give --from, such as postgresql://user@host/database"
+            )
+        if self.sql is not None and _PASSWORD.search(self.inputs[0]):
+            raise ValueError("the URL of the database holds a password, which must not be kept")
         if self.raw and self.system is not None:
             raise ValueError("--system needs a chat template; with --raw, write it into the prompt")
         if self.choices is not None and len(self.choices) < 2:
@@ -152,7 +164,9 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
     """
     placed = dict(fields)
     if isinstance(prompt := fields.get("prompt"), str):
-        placed["prompt"] = _read_prompt(prompt, base)
+        placed["prompt"] = _read_text(prompt, base, "prompt")
+    if isinstance(sql := fields.get("sql"), str):
+        placed["sql"] = _read_text(sql, base, "SQL")
     for field in ("model", "adapter"):
         if isinstance(weights := fields.get(field), str) and (base / Path(weights).expanduser()).exists():
             placed[field] = _absolute(weights, base)
@@ -173,18 +187,20 @@ def build_spec(fields: dict[str, Any]) -> JobSpec:
 
 
 def _absolute(name: str, base: Path) -> str:
+    if file := _RELATIVE_SQLITE.fullmatch(name):
+        return f"{file[1]}{(base / Path(file[2]).expanduser()).absolute()}{file[3]}"
     return name if name == "-" or "://" in name else str((base / Path(name).expanduser()).absolute())
 
 
-def _read_prompt(text: str, base: Path) -> str:
-    """`@FILE` is the file's text less one final newline; anything else is the prompt itself."""
+def _read_text(text: str, base: Path, what: str) -> str:
+    """`@FILE` is the file's text less one final newline; anything else is the text itself."""
     if not text.startswith("@"):
         return text
     path = base / Path(text[1:]).expanduser()
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"The prompt file {path} cannot be read: {_reason(error)}.") from error
+        raise SpecError(f"The {what} file {path} cannot be read: {_reason(error)}.") from error
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

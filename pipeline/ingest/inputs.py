@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.errors import InputError
+from pipeline.ingest import selected
 from pipeline.ingest.columns import common_schema, conform
 from pipeline.ingest.files import InputFile, StandardInput
 from pipeline.ingest.formats import JSON_LINES, Format, file_and_format
@@ -16,12 +17,14 @@ from pipeline.ingest.lines import Readable
 from pipeline.ingest.listing import distinct, listed
 from pipeline.ingest.places import local_path
 
+Part = InputFile | StandardInput | selected.Selected
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """The inputs of a job as one table: their rows end to end, in the order of `parts`."""
 
-    parts: tuple[tuple[InputFile | StandardInput, Format], ...]
+    parts: tuple[tuple[Part, Format], ...]
     schema: pa.Schema
 
     @property
@@ -29,17 +32,21 @@ class Source:
         """Whether this can be read only once."""
         return any(isinstance(part, StandardInput) for part, _ in self.parts)
 
+    @property
+    def may_differ(self) -> bool:
+        """Whether reading this again may give other rows or another order, and the digest does not tell."""
+        return not all(isinstance(part, InputFile) for part, _ in self.parts)
+
     def columns(self) -> list[str]:
         return list(self.schema.names)
 
     def digest(self) -> str:
-        """sha256 over absolute paths, sizes and times of change, or "stdin"."""
-        if self.is_stream:
-            return "stdin"
+        """sha256 over absolute paths, sizes and times of change, or over a SELECT; or "stdin"."""
         facts = hashlib.sha256()
         for part, _ in self.parts:
-            if isinstance(part, InputFile):
-                facts.update(f"{part.facts()}\n".encode(errors="surrogateescape"))
+            if isinstance(part, StandardInput):
+                return "stdin"
+            facts.update(f"{part.facts()}\n".encode(errors="surrogateescape"))
         return facts.hexdigest()
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -53,11 +60,20 @@ def resolve(inputs: Sequence[str], stdin: Readable | None = None) -> Source:
     """Reads the head of every file, and the first block of standard input. Raises InputError."""
     if "-" in inputs and len(inputs) > 1:
         raise InputError("Standard input (-) cannot be joined with other inputs. Give it alone, or as a file.")
-    parts: list[tuple[InputFile | StandardInput, Format]]
+    parts: list[tuple[Part, Format]]
     if "-" in inputs:
         parts = [(StandardInput(stdin or sys.stdin.buffer), JSON_LINES)]
     else:
         parts = [file_and_format(place) for place in distinct(inputs)]
+    return _joined(parts)
+
+
+def resolve_selected(rows: selected.Selected) -> Source:
+    """Reads the first rows. Raises InputError, or TryAgain where the database is away."""
+    return _joined([(rows, Format(selected.schema, selected.batches))])
+
+
+def _joined(parts: Sequence[tuple[Part, Format]]) -> Source:
     return Source(tuple(parts), common_schema([(part.name, form.schema(part)) for part, form in parts]))
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
+from pipeline.ingest.comparison import compared
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.keys import KeyCheck, Places
 from pipeline.ingest.places import join, opened, written
@@ -45,7 +46,11 @@ def cut(
         raise InputError("Standard input cannot be read again from its start. Write it to a file and submit that.")
     places = Places()
     check = KeyCheck(source.schema, key, places) if key is not None else None
-    pieces = _pieces(_batches(source, limit, places, check), shard_rows, skip_rows)
+    batches = _batches(source, limit, places, check)
+    if skip_rows and source.may_differ:
+        before = [_place(directory, shard_no) for shard_no in range(-(-skip_rows // shard_rows))]
+        batches = compared(batches, before, skip_rows)
+    pieces = _pieces(batches, shard_rows, skip_rows)
     for shard_no, group in groupby(pieces, key=itemgetter(0)):
         path = _place(directory, shard_no)
         n_rows = _write(path, source.schema, (piece for _, piece in group))

@@ -13,6 +13,7 @@ OTHERS = {
     "inputs": ["/data/other.csv"],
     "model": "n",
     "prompt": "Sing {text}",
+    "sql": "SELECT 1",
     "name": "night",
     "system": "Be kind.",
     "raw": True,
@@ -37,6 +38,7 @@ OTHERS = {
 }
 #: Fields that need another one beside them.
 NEEDS = {field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed", "n")}
+NEEDS["sql"] = {"inputs": ["sqlite:////data/a.db"]}
 
 
 def test_lists_may_be_written_as_one_text():
