@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jobs.tables import Column, print_table
+from pipeline.ingest.paths import look_up
 from pipeline.prompts.template import Template
 from pipeline.rows import Status
 from pipeline.spec import JobSpec
@@ -74,7 +75,7 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
 
 
 def _of_input(column: str) -> _Cell:
-    return lambda values, result: _text(values[column])
+    return lambda values, result: _text(look_up(values, column))
 
 
 def _of_result(column: str) -> _Cell:

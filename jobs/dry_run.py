@@ -15,6 +15,7 @@ from pipeline.inference.memory import predicted_bytes
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
 from pipeline.means import Means, load_means
+from pipeline.prompts.template import Template
 from pipeline.rehearsal import Rehearsal, rehearse
 from pipeline.rows import Row
 from pipeline.settings import Settings
@@ -29,7 +30,8 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
     """The exit status. Records nothing."""
     settings.make_home()
     notes = Console(stderr=True, highlight=False)
-    rows = peek(source, _SAMPLE_ROWS + 1 if spec.limit is None else min(spec.limit, _SAMPLE_ROWS + 1))
+    looked_at = _SAMPLE_ROWS + 1 if spec.limit is None else min(spec.limit, _SAMPLE_ROWS + 1)
+    rows = peek(source, looked_at, Template.parse(spec.prompt).columns)
     if not rows:
         raise InputError("The input has no rows, so there is nothing to answer.")
     sample = [Row(place, str(place), values) for place, values in enumerate(rows[:_SAMPLE_ROWS])]

@@ -13,8 +13,8 @@ from jobs.progress import waiting
 from jobs.submit import asked_spec, submit
 from jobs.tables import Column, counted, duration, print_table
 from pipeline.errors import InputError
-from pipeline.ingest.columns import require_columns
 from pipeline.ingest.inputs import Source
+from pipeline.ingest.paths import require_columns
 from pipeline.prompts.template import Template
 from pipeline.settings import Settings
 from pipeline.source import source_of
@@ -45,7 +45,7 @@ def profile(inputs: tuple[str, ...], job_file: Path | None, rows: int, as_json: 
     """
     spec, source_url = asked_spec(inputs, job_file, flags)
     source = source_of(spec, source_url or Settings.from_environment().source_url)
-    require_columns(source.columns(), Template.parse(spec.prompt).columns)
+    require_columns(source.schema, Template.parse(spec.prompt).columns)
     found = _profile(spec, source, rows)
     if as_json:
         figures = asdict(found) | {"rate": found.rate}
@@ -65,7 +65,10 @@ def _profile(spec: JobSpec, source: Source, n_rows: int) -> "Profile":
     settings = Settings.from_environment()
     settings.make_home()
     n_rows = n_rows if spec.limit is None else min(n_rows, spec.limit)
-    rows = [Row(place, str(place), values) for place, values in enumerate(peek(source, n_rows))]
+    rows = [
+        Row(place, str(place), values)
+        for place, values in enumerate(peek(source, n_rows, Template.parse(spec.prompt).columns))
+    ]
     if not rows:
         raise InputError("The input has no rows, so there is nothing to answer.")
     notes = Console(stderr=True, highlight=False)

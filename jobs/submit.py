@@ -8,8 +8,8 @@ import click
 
 from jobs.manner import Manner, manner_flags
 from pipeline.errors import SpecError
-from pipeline.ingest.columns import require_columns
 from pipeline.ingest.inputs import is_input
+from pipeline.ingest.paths import require_columns
 from pipeline.prompts.template import Template
 from pipeline.settings import Settings
 from pipeline.source import source_of
@@ -91,7 +91,7 @@ def submit(
         raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
     source = source_of(spec, settings.source_url)
     template = Template.parse(spec.prompt)
-    require_columns(source.columns(), [*template.columns, *([spec.key] if spec.key else [])])
+    require_columns(source.schema, [*template.columns, *([spec.key] if spec.key else [])])
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job

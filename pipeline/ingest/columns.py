@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow.compute import run_end_decode
 from pyarrow.parquet import ParquetWriter
 
-from pipeline.errors import InputError, nearest
+from pipeline.errors import InputError
 
 #: Different ways to store the same thing.
 _PLAIN = {
@@ -17,17 +17,6 @@ _PLAIN = {
     pa.large_binary(): pa.binary(),
     pa.binary_view(): pa.binary(),
 }
-
-
-def require_columns(available: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raises InputError with the columns there are, and the nearest name."""
-    if wanted and not available:
-        raise InputError("The input is empty: it has neither columns nor rows.")
-    for name in wanted:
-        if name not in available:
-            there = ", ".join(available)
-            hint = nearest(name, list(available))
-            raise InputError(f'The input has no column "{name}".{hint} Its columns are: {there}.')
 
 
 def common_schema(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

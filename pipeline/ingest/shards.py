@@ -13,6 +13,7 @@ from pipeline.errors import InputError
 from pipeline.ingest.comparison import compared
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.keys import KeyCheck, Places
+from pipeline.ingest.paths import find_path
 from pipeline.ingest.places import join, opened, written
 
 
@@ -105,8 +106,9 @@ def _write(place: str, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> i
 def _key_columns(directory: str, n_shards: int, key: str) -> Iterator[pa.Array]:
     for shard_no in range(n_shards):
         with opened(_place(directory, shard_no)) as file, pq.ParquetFile(file) as shard:
-            for batch in shard.iter_batches(columns=[key]):
-                yield batch.column(key)
+            path = find_path(shard.schema_arrow, key)
+            for batch in shard.iter_batches(columns=[path.column]):
+                yield path.of(batch)
 
 
 def _place(directory: str, shard_no: int) -> str:

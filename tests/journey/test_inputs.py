@@ -70,6 +70,27 @@ def test_a_dataset_as_hugging_face_saves_it(home, submit, tmp_path, told):
     assert texts(home) == ["a", "b"]
 
 
+def test_what_is_within_a_column_by_its_path(home, submit, tmp_path, told):
+    lines = ('{"id": {"n": 7}, "chat": [{"content": "Hi"}]}', '{"id": {"n": 8}, "chat": []}')
+    (tmp_path / "chats.jsonl").write_text("\n".join(lines))
+    prompt = ("--prompt", "{chat.0.content}")
+    message = told(submit(tmp_path / "chats.jsonl", "--prompt", "{chat.0.contents}"), 1)
+    assert message == ('The column "chat.0" has no field "contents". Did you mean "content"? Its fields are: content.')
+    assert "<|im_start|>user\nHi<|im_end|>" in submit(tmp_path / "chats.jsonl", *prompt, "--dry-run").stdout
+    done = submit(tmp_path / "chats.jsonl", *prompt, "--key", "id.n")
+    assert done.exit_code == 0, done.stderr
+    one, other = home.results("night")
+    assert (one.key, one.error) == ("7", None)
+    assert (other.key, other.error_type) == ("8", "null")
+    assert other.error == 'The column "chat.0.content" is null in this row, so its prompt cannot be filled in.'
+    assert "Hi" in done.stdout
+
+
+def test_a_key_within_a_column_is_held_to_be_unique(submit, tmp_path, told):
+    (tmp_path / "rows.jsonl").write_text('{"id": {"n": 7}, "text": "a"}\n{"id": {"n": 7}, "text": "b"}\n')
+    assert told(submit(tmp_path / "rows.jsonl", "--key", "id.n"), 1).startswith('The key column "id.n" holds "7" twice')
+
+
 def test_files_of_different_columns_are_no_table(submit, folder, told):
     (folder / "d.csv").write_text("text\nfifth\n")
     message = told(submit(folder), 1)
