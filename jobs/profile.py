@@ -12,7 +12,6 @@ from rich.console import Console
 from jobs.progress import waiting
 from jobs.submit import asked_spec, submit
 from jobs.tables import Column, counted, duration, print_table
-from pipeline.errors import InputError
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.paths import require_columns
 from pipeline.prompts.template import Template
@@ -70,7 +69,7 @@ def _profile(spec: JobSpec, source: Source, n_rows: int) -> "Profile":
         for place, values in enumerate(peek(source, n_rows, Template.parse(spec.prompt).columns))
     ]
     if not rows:
-        raise InputError("The input has no rows, so there is nothing to answer.")
+        raise source.without_rows()
     notes = Console(stderr=True, highlight=False)
     with waiting(notes, f"Loading {spec.model} ..."):
         means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)

@@ -42,6 +42,12 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option("--logprobs", type=int, metavar="K", help="Record each token's log-probability, and the K likeliest's.")
 @click.option("--key", metavar="COLUMN", help="Your id for a row: unique, never null.  [default: the row's number]")
 @click.option("--name", help="Name of the job.  [default: one with today's date]")
+@click.option(
+    "--where",
+    metavar="EXPR",
+    help="Only rows of which this is true: stars >= 4 and lang in ('en', 'de') and not (text is null or a.b like 'x%')",
+)
+@click.option("--sample", metavar="N|P%", help="Only so many rows, or such a share, drawn by --seed; before --limit.")
 @click.option("--limit", type=int, metavar="N", help="Only the first N rows.")
 @click.option("--output", metavar="FILE", help="Also write the results there: .parquet, .csv or .jsonl.")
 @click.option(

@@ -20,6 +20,10 @@ def _one_as_many(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _number_as_text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def _split_at_commas(value: object) -> object:
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
@@ -82,6 +86,8 @@ class JobSpec(BaseModel):
     n: int = Field(default=1, ge=1, le=64)
     logprobs: int | None = Field(default=None, ge=0, le=20)
     key: NonEmpty | None = None
+    where: NonEmpty | None = None
+    sample: Annotated[str, BeforeValidator(_number_as_text)] | None = None
     limit: int | None = Field(default=None, ge=1)
     output: Path | None = None
     trust_remote_code: bool = False
@@ -114,6 +120,24 @@ class JobSpec(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _sample_is_a_size(self) -> "JobSpec":
+        if self.sample is not None and self.sample_count is None and self.sample_share is None:
+            raise ValueError(f"--sample is a number of rows or a share, such as 1000 or 10%, and not {self.sample}")
+        return self
+
+    @property
+    def sample_count(self) -> int | None:
+        """Rows that are drawn; None where a share is, or all are taken."""
+        found = re.fullmatch("[1-9][0-9]{0,17}", self.sample or "")
+        return int(found[0]) if found else None
+
+    @property
+    def sample_share(self) -> float | None:
+        """The probability with which each row is drawn."""
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%", self.sample or "")
+        return float(found[1]) / 100 if found and 0 < float(found[1]) <= 100 else None
+
+    @model_validator(mode="after")
     def _sampling_makes_sense(self) -> "JobSpec":
         if self.temperature == 0 and (flags := self._given(_DRAWING)):
             raise ValueError(f"{flags[0]} needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken")
@@ -126,6 +150,8 @@ class JobSpec(BaseModel):
     def _given(self, names: tuple[str, ...]) -> list[str]:
         """As flags, those of the fields that are not what they are by themselves."""
         defaults = JobSpec.model_fields
+        if self.sample is not None:  # rows are drawn by it, too
+            names = tuple(name for name in names if name != "seed")
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) != defaults[name].default]
 
     def fingerprint(self, model_digest: str, input_digest: str) -> str:

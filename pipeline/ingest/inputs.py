@@ -16,6 +16,7 @@ from pipeline.ingest.formats import JSON_LINES, Format, file_and_format
 from pipeline.ingest.lines import Readable
 from pipeline.ingest.listing import distinct, listed
 from pipeline.ingest.places import local_path
+from pipeline.ingest.taking import Taking, Tally
 
 Part = InputFile | StandardInput | selected.Selected
 
@@ -26,6 +27,7 @@ class Source:
 
     parts: tuple[tuple[Part, Format], ...]
     schema: pa.Schema
+    taking: Taking | None = None  #: None: all rows are taken
 
     @property
     def is_stream(self) -> bool:
@@ -49,11 +51,31 @@ class Source:
             facts.update(f"{part.facts()}\n".encode(errors="surrogateescape"))
         return facts.hexdigest()
 
-    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """All rows in the common schema, with the name of the file that they are from. Raises InputError."""
+    def batches(self, tally: Tally | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """All rows that are taken, in the common schema, with the name of the file that they are from.
+
+        Raises InputError.
+        """
+        tally = tally or Tally()
+        highest = self.taking.bound((at, batch) for at, _, batch in self._whole()) if self.taking else 0
+        for position, name, batch in self._whole():
+            rows = self.taking.rows(batch, position, highest) if self.taking else batch
+            tally.read += batch.num_rows
+            tally.left_out += batch.num_rows - rows.num_rows
+            yield name, rows
+
+    def without_rows(self) -> InputError:
+        """For whoever finds that there are none."""
+        why = "The input has no rows" if self.taking is None else "--where and --sample take none of the input's rows"
+        return InputError(f"{why}, so there is nothing to answer.")
+
+    def _whole(self) -> Iterator[tuple[int, str, pa.RecordBatch]]:
+        """With the place of each batch's first row among all."""
+        position = 0
         for part, form in self.parts:
             for batch in form.batches(part, self.schema):
-                yield part.name, conform(batch, self.schema, part.name)
+                yield position, part.name, conform(batch, self.schema, part.name)
+                position += batch.num_rows
 
 
 def resolve(inputs: Sequence[str], stdin: Readable | None = None) -> Source:

@@ -17,7 +17,9 @@ _SUSPECTS = 1024  #: hashes looked into at once; nearly every repeated hash is a
 class Places:
     """Which row of which file a row of the job is."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_some: bool = False) -> None:
+        """`of_some`: those that are not taken are not counted."""
+        self._of = "those taken of " if of_some else ""
         self.n_rows = 0  #: so far
         self._starts: list[int] = []
         self._names: list[str] = []
@@ -33,7 +35,7 @@ class Places:
 
     def of(self, row_id: int) -> str:
         at = bisect_right(self._starts, row_id) - 1
-        return f"row {row_id - self._starts[at] + 1} of {self._names[at]}"
+        return f"row {row_id - self._starts[at] + 1} of {self._of}{self._names[at]}"
 
 
 class KeyCheck:

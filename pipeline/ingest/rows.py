@@ -10,13 +10,14 @@ from pipeline.errors import InputError
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.paths import ColumnPath, find_path
 from pipeline.ingest.places import opened
+from pipeline.ingest.taking import Tally
 from pipeline.ingest.values import keys_of, values_of
 from pipeline.rows import Row
 
 _BATCH_ROWS = 1024
 
 
-def peek(source: Source, count: int, paths: Sequence[str] = ()) -> list[dict[str, object]]:
+def peek(source: Source, count: int, paths: Sequence[str] = (), tally: Tally | None = None) -> list[dict[str, object]]:
     """The first rows, as dicts of their columns, and of what is at the dotted paths among `paths`.
 
     Raises InputError for standard input, which a look would consume.
@@ -27,7 +28,7 @@ def peek(source: Source, count: int, paths: Sequence[str] = ()) -> list[dict[str
             "Write it to a file first, such as rows.jsonl."
         )
     columns = [find_path(source.schema, name) for name in dict.fromkeys([*source.columns(), *paths])]
-    return list(islice(_dicts(source, columns), count))
+    return list(islice(_dicts(source, columns, tally), count))
 
 
 def read_rows(
@@ -52,8 +53,8 @@ def read_rows(
             row_from += batch.num_rows
 
 
-def _dicts(source: Source, columns: Sequence[ColumnPath]) -> Iterator[dict[str, object]]:
-    for _, batch in source.batches():
+def _dicts(source: Source, columns: Sequence[ColumnPath], tally: Tally | None) -> Iterator[dict[str, object]]:
+    for _, batch in source.batches(tally):
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield from _as_dicts(batch.slice(start, _BATCH_ROWS), columns)
 

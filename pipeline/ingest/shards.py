@@ -15,6 +15,7 @@ from pipeline.ingest.inputs import Source
 from pipeline.ingest.keys import KeyCheck, Places
 from pipeline.ingest.paths import find_path
 from pipeline.ingest.places import join, opened, written
+from pipeline.ingest.taking import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ def cut(
     key: str | None,
     limit: int | None,
     skip_rows: int = 0,
+    tally: Tally | None = None,
 ) -> Iterator[Shard]:
     """Writes 00000.parquet and so on, and yields each shard once it is in its place for good.
 
@@ -45,9 +47,9 @@ def cut(
     """
     if skip_rows and source.is_stream:
         raise InputError("Standard input cannot be read again from its start. Write it to a file and submit that.")
-    places = Places()
+    places = Places(of_some=source.taking is not None)
     check = KeyCheck(source.schema, key, places) if key is not None else None
-    batches = _batches(source, limit, places, check)
+    batches = _batches(source, limit, places, check, tally)
     if skip_rows and source.may_differ:
         before = [_place(directory, shard_no) for shard_no in range(-(-skip_rows // shard_rows))]
         batches = compared(batches, before, skip_rows)
@@ -57,7 +59,7 @@ def cut(
         n_rows = _write(path, source.schema, (piece for _, piece in group))
         yield Shard(shard_no, path, shard_no * shard_rows, shard_no * shard_rows + n_rows)
     if places.n_rows == 0:
-        raise InputError("The input has no rows, so there is nothing to answer.")
+        raise source.without_rows()
     if places.n_rows < skip_rows:
         raise _changed(skip_rows)
     if check is not None and key is not None:
@@ -65,10 +67,10 @@ def cut(
 
 
 def _batches(
-    source: Source, limit: int | None, places: Places, check: KeyCheck | None
+    source: Source, limit: int | None, places: Places, check: KeyCheck | None, tally: Tally | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Every batch up to the limit, its keys checked, with the id of its first row."""
-    for name, batch in source.batches():
+    for name, batch in source.batches(tally):
         rows = batch if limit is None else batch.slice(0, min(limit - places.n_rows, batch.num_rows))
         first_row = places.add(name, rows.num_rows)
         if check is not None:
