@@ -180,6 +180,8 @@ def read_job_file(path: Path) -> dict[str, Any]:
         raise SpecError(f"The job file {path} is not YAML: {error}") from error
     if not isinstance(fields, dict):
         raise SpecError(f"The job file {path} must hold fields such as `prompt: ...`, one a line.")
+    if "from" in fields and "inputs" not in fields:  # the flag's name, which Python keeps for itself
+        fields["inputs"] = fields.pop("from")
     return place({str(name): value for name, value in fields.items()}, path.parent)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pipeline.errors import InputError
 
-_AS_THEY_ARE = (str, int, float, bytes, Decimal, datetime.date, datetime.time, datetime.timedelta)
+_AS_THEY_ARE = (str, int, float, bytes, datetime.date, datetime.time, datetime.timedelta)
 #: What PostgreSQL says of a column counts more than its values, which may all be null.
 _KINDS = {
     r"int[248]": pa.int64(),
@@ -25,8 +25,9 @@ _KINDS = {
     r"timestamp(\(\d+\))?": pa.timestamp("us"),
     r"timestamptz(\(\d+\))?": pa.timestamp("us", "UTC"),
     r"bytea": pa.binary(),
-    r"(text|json|jsonb|uuid|bpchar|varchar)(\(\d+\))?": pa.string(),
+    r"(text|json|jsonb|uuid|bpchar|varchar|numeric)(\(\d+\))?": pa.string(),
 }
+_FIXED = re.compile(r"numeric\(\d+, ?(\d+)\)")
 _DIGITS = 38  #: of a number with a fixed point
 
 
@@ -83,13 +84,20 @@ def _columns(block: Rows) -> list[list[object]]:
 def _plain_column(kind: str | None, values: Sequence[object]) -> list[object]:
     if kind in ("json", "jsonb"):
         return [None if value is None else _json(value) for value in values]
+    if kind and _FIXED.fullmatch(kind):
+        return list(values)
     return [_plain(value) for value in values]
 
 
 def _plain(value: object) -> object:
-    """Objects become JSON: as structs, they would lose what the first rows do not have."""
+    """Objects become JSON: as structs, they would lose what the first rows do not have.
+
+    A decimal number becomes text, as what knows no type does, since a later one may have more places than the first.
+    """
     if value is None or isinstance(value, _AS_THEY_ARE):
         return value
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     if isinstance(value, memoryview | bytearray):
         return bytes(value)
     if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(part, dict | list) for part in value)):
@@ -102,14 +110,11 @@ def _json(value: object) -> str:
 
 
 def _type(name: str, kind: str | None, values: list[object], table: str) -> pa.DataType:
-    if kind and (places := re.fullmatch(r"numeric\(\d+, ?(\d+)\)", kind)):
+    if kind and (places := _FIXED.fullmatch(kind)):
         return pa.decimal128(_DIGITS, int(places[1]))
     for pattern, known in _KINDS.items():
         if kind and re.fullmatch(pattern, kind):
             return known
-    if decimals := [value for value in values if isinstance(value, Decimal)]:
-        exponents = [exponent for value in decimals if isinstance(exponent := value.as_tuple().exponent, int)]
-        return pa.decimal128(_DIGITS, min(_DIGITS, max([0, *(-exponent for exponent in exponents)])))
     try:
         return pa.array(values).type
     except (pa.ArrowException, ValueError, TypeError, OverflowError):

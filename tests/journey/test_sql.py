@@ -45,7 +45,7 @@ def test_in_a_job_file(home, reviews, tmp_path, tiny_model, monkeypatch):
     monkeypatch.chdir("/")
     reviews()
     (tmp_path / "job.yaml").write_text(
-        f"sql: {SELECT}\ninputs: sqlite:///reviews.db\nname: night\n"
+        f"sql: {SELECT}\nfrom: sqlite:///reviews.db\nname: night\n"
         f"model: {tiny_model}\nprompt: '{{text}}'\nmax_tokens: 2\n"
     )
     assert home.call("submit", "--job", tmp_path / "job.yaml").exit_code == 0

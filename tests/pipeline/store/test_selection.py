@@ -100,7 +100,8 @@ def test_a_sqlite_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 def test_the_types_of_postgresql(postgresql_url: str, rows_of: Any) -> None:
     sql = """
-        SELECT 7::bigint AS n, 1.50::numeric(10,2) AS price, 1.25::numeric AS free, 'a'::text AS text, true AS yes,
+        SELECT 7::bigint AS n, 1.50::numeric(10,2) AS price, 1.250::numeric AS free,
+               ARRAY[1.5::numeric] AS list_of, 0.00000001::numeric AS small, 'a'::text AS text, true AS yes,
                '2024-01-02'::date AS day, '2024-01-02 03:04:05+00'::timestamptz AS at, '\\x00ff'::bytea AS bytes,
                '{"a": [1]}'::jsonb AS json, '"x"'::jsonb AS word, ARRAY['x', NULL] AS list, NULL::int AS none,
                '12345678-1234-1234-1234-123456789abc'::uuid AS id, '1 day'::interval AS long, '10.0.0.1'::inet AS net,
@@ -109,7 +110,8 @@ def test_the_types_of_postgresql(postgresql_url: str, rows_of: Any) -> None:
     [row] = rows_of(postgresql_url, sql)
     assert repr(row.pop("nan")) == "nan"
     assert row == {
-        "n": 7, "price": Decimal("1.50"), "free": Decimal("1.25"), "text": "a", "yes": True,
+        "n": 7, "price": Decimal("1.50"), "free": "1.250", "list_of": ["1.5"], "small": "0.00000001",
+        "text": "a", "yes": True,
         "day": datetime.date(2024, 1, 2), "at": datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
         "bytes": b"\x00\xff", "json": '{"a": [1]}', "word": '"x"', "list": ["x", None], "none": None,
         "id": "12345678-1234-1234-1234-123456789abc", "long": datetime.timedelta(days=1), "net": "10.0.0.1",
