@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jobs.tables import Column, print_table
+from pipeline.ingest.paths import look_up
 from pipeline.prompts.template import Template
 from pipeline.rows import Status
 from pipeline.spec import JobSpec
@@ -86,7 +87,7 @@ def _holding(values: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def _of_input(column: str) -> _Cell:
-    return lambda values, result: _text(values[column])
+    return lambda values, result: _text(look_up(values, column))
 
 
 def _of_result(column: str) -> _Cell:

@@ -15,6 +15,7 @@ from pipeline.errors import NotFoundError, PipelineError, RefusedError, SpecErro
 #: `pipeline --help` need not import it; a - in the name is a _ there.
 COMMANDS = {
     "submit": "Answer every row of a table.",
+    "run-batch": "Answer a batch file in OpenAI's format.",
     "jobs": "List all jobs, the newest first.",
     "status": "Tell how far a job is, and how fast.",
     "results": "Show a job's answers, or write them to a file.",

@@ -7,7 +7,7 @@ from jobs.report import report
 from jobs.session import Session
 from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
-from pipeline.ingest.inputs import resolve
+from pipeline.source import source_of
 from pipeline.spec import JobSpec
 from pipeline.store.queries import find_job, list_shards
 from pipeline.store.records import JobRecord, JobState
@@ -85,7 +85,7 @@ def _cut_the_rest(session: Session, job: JobRecord, spec: JobSpec) -> None:
             f"The standard input of {job.name} was not read to its end, and cannot be read again. "
             "Write it to a file, and submit that under another name."
         )
-    source = resolve(spec.inputs)
+    source = source_of(spec, session.settings.source_url)
     if source.digest() != job.input_digest:
         raise RefusedError(
             f"The input of {job.name} has changed since its first rows were read. "

@@ -8,14 +8,15 @@ from rich.console import Console
 
 from jobs import exit_codes
 from jobs.progress import waiting
-from jobs.tables import counted, duration, size
-from pipeline.errors import InputError
+from jobs.tables import counted, duration, left_out, size
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.inference.memory import predicted_bytes
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
+from pipeline.ingest.taking import Tally
 from pipeline.means import Means, load_means
 from pipeline.prompts.choices import questions
+from pipeline.prompts.template import Template
 from pipeline.rehearsal import Rehearsal, rehearse
 from pipeline.rows import Row
 from pipeline.settings import Settings
@@ -30,15 +31,19 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
     """The exit status. Records nothing."""
     settings.make_home()
     notes = Console(stderr=True, highlight=False)
-    rows = peek(source, _SAMPLE_ROWS + 1 if spec.limit is None else min(spec.limit, _SAMPLE_ROWS + 1))
+    tally = Tally()
+    looked_at = _SAMPLE_ROWS + 1 if spec.limit is None else min(spec.limit, _SAMPLE_ROWS + 1)
+    rows = peek(source, looked_at, Template.parse(spec.prompt).columns, tally)
     if not rows:
-        raise InputError("The input has no rows, so there is nothing to answer.")
+        raise source.without_rows()
     sample = [Row(place, str(place), values) for place, values in enumerate(rows[:_SAMPLE_ROWS])]
     with waiting(notes, f"Loading {spec.model} ..."):
         means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)
     with waiting(notes, "Timing a small batch ..."):
         found = rehearse(spec, means, sample, settings.batch_rows)
     n_rows = None if len(rows) > _SAMPLE_ROWS else len(rows)
+    if source.taking is not None:
+        click.echo(f"{left_out(tally.left_out, tally.read)}\n")
     for line in _report(spec, means, sample, found, n_rows, settings.batch_rows):
         click.echo(line)
     return exit_codes.OK

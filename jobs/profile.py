@@ -12,11 +12,11 @@ from rich.console import Console
 from jobs.progress import waiting
 from jobs.submit import asked_spec, submit
 from jobs.tables import Column, counted, duration, print_table
-from pipeline.errors import InputError
-from pipeline.ingest.columns import require_columns
-from pipeline.ingest.inputs import Source, resolve
+from pipeline.ingest.inputs import Source
+from pipeline.ingest.paths import require_columns
 from pipeline.prompts.template import Template
 from pipeline.settings import Settings
+from pipeline.source import source_of
 from pipeline.spec import JobSpec
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def profile(inputs: tuple[str, ...], job_file: Path | None, rows: int, as_json: 
       pipeline profile examples/reviews.parquet --model smollm2-135m --raw \\
           --prompt @examples/sentiment.txt --choices positive,negative --rows 16
     """
-    spec = asked_spec(inputs, job_file, flags)
-    source = resolve(spec.inputs)
-    require_columns(source.columns(), [*Template.parse(spec.prompt).columns, *spec.beside])
+    spec, source_url = asked_spec(inputs, job_file, flags)
+    source = source_of(spec, source_url or Settings.from_environment().source_url)
+    require_columns(source.schema, [*Template.parse(spec.prompt).columns, *spec.beside])
     found = _profile(spec, source, rows)
     if as_json:
         figures = asdict(found) | {"rate": found.rate}
@@ -64,9 +64,12 @@ def _profile(spec: JobSpec, source: Source, n_rows: int) -> "Profile":
     settings = Settings.from_environment()
     settings.make_home()
     n_rows = n_rows if spec.limit is None else min(n_rows, spec.limit)
-    rows = [Row(place, str(place), values) for place, values in enumerate(peek(source, n_rows))]
+    rows = [
+        Row(place, str(place), values)
+        for place, values in enumerate(peek(source, n_rows, Template.parse(spec.prompt).columns))
+    ]
     if not rows:
-        raise InputError("The input has no rows, so there is nothing to answer.")
+        raise source.without_rows()
     notes = Console(stderr=True, highlight=False)
     with waiting(notes, f"Loading {spec.model} ..."):
         means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)

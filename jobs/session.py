@@ -12,6 +12,7 @@ from rich.console import Console
 
 from jobs.producer import producing
 from jobs.progress import waiting
+from jobs.tables import left_out
 from pipeline.errors import PipelineError, RefusedError
 from pipeline.ingest.faults import writing
 from pipeline.ingest.inputs import Source
@@ -96,7 +97,9 @@ class Session:
         shard_rows = shards[0].row_to - shards[0].row_from if shards else self.settings.shard_rows
         directory = self.settings.shard_directory(job.id)
         with waiting(self.notes, "Reading the input ..."):
-            cut_job(self.ledger, job, spec, source, directory, shard_rows, self.cut_rows(job))
+            tally = cut_job(self.ledger, job, spec, source, directory, shard_rows, self.cut_rows(job))
+        if source.taking is not None:
+            self.notes.print(left_out(tally.left_out, tally.read), soft_wrap=True)
 
     def _directory(self, job: JobRecord) -> Path:
         """What this machine keeps of a job; its shards may lie elsewhere."""

@@ -1,5 +1,6 @@
 """`pipeline submit`: a table and a prompt become a job, which is answered here and now, or by a fleet."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,12 @@ import click
 
 from jobs.manner import Manner, manner_flags
 from pipeline.errors import SpecError
-from pipeline.ingest.columns import require_columns
-from pipeline.ingest.inputs import is_input, resolve
+from pipeline.ingest.inputs import is_input
+from pipeline.ingest.paths import require_columns
 from pipeline.prompts.cut_column import column_to_cut
 from pipeline.prompts.template import Template
 from pipeline.settings import Settings
+from pipeline.source import source_of
 from pipeline.spec import JobSpec, build_spec, place, read_job_file
 
 
@@ -20,6 +22,8 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option(
     "--job", "job_file", type=click.Path(path_type=Path), help="YAML file with these fields; flags win over it."
 )
+@click.option("--sql", metavar="SELECT", help="The rows are those of this statement, or of @FILE, on --from.")
+@click.option("--from", "database", metavar="URL", help="Database that --sql reads; its password is never kept.")
 @click.option("--prompt", help="TEXT or @FILE, with {column} placeholders; {{ and }} for braces.")
 @click.option("--model", help="Hub id, directory, FILE.gguf, or smollm2-135m (the small model that comes along).")
 @click.option("--adapter", metavar="DIR", help="LoRA weights that the model is answered with: directory or hub id.")
@@ -61,6 +65,12 @@ from pipeline.spec import JobSpec, build_spec, place, read_job_file
 @click.option("--unescape-html", is_flag=True, default=None, help="Turn entities such as &amp; into characters, once.")
 @click.option("--key", metavar="COLUMN", help="Your id for a row: unique, never null.  [default: the row's number]")
 @click.option("--name", help="Name of the job.  [default: one with today's date]")
+@click.option(
+    "--where",
+    metavar="EXPR",
+    help="Only rows of which this is true: stars >= 4 and lang in ('en', 'de') and not (text is null or a.b like 'x%')",
+)
+@click.option("--sample", metavar="N|P%", help="Only so many rows, or such a share, drawn by --seed; before --limit.")
 @click.option("--limit", type=int, metavar="N", help="Only the first N rows.")
 @click.option("--output", metavar="FILE", help="Also write the results there: .parquet, .csv or .jsonl.")
 @click.option(
@@ -92,8 +102,8 @@ def submit(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Answer every row of INPUT (Parquet, CSV, TSV, JSONL or text files, also .gz and .zst; directories, patterns,
-    or - for JSONL on standard input).
+    """Answer every row of INPUT (Parquet, Arrow, CSV, TSV, JSONL or text files; directories, patterns, their s3:// or
+    gs:// URLs, or - for JSONL on standard input).
 
     Where there is a fleet, it answers them, and this returns as soon as the input is read; otherwise this process does.
 
@@ -102,15 +112,16 @@ def submit(
       pipeline submit examples/reviews.parquet --model smollm2-135m --raw \\
           --prompt @examples/sentiment.txt --choices positive,negative
     """
-    spec = asked_spec(inputs, job_file, flags)
+    spec, source_url = asked_spec(inputs, job_file, flags)
     _require_place(spec.output)
     settings = Settings.from_environment()
+    settings = replace(settings, source_url=source_url or settings.source_url)
     if spec.output is not None and is_input(spec.inputs, spec.output):
         raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
-    source = resolve(spec.inputs)
+    source = source_of(spec, settings.source_url)
     template = Template.parse(spec.prompt)
     column_to_cut(spec, template)
-    require_columns(source.columns(), [*template.columns, *spec.beside, *([spec.key] if spec.key else [])])
+    require_columns(source.schema, [*template.columns, *spec.beside, *([spec.key] if spec.key else [])])
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job
@@ -120,13 +131,29 @@ def submit(
     click.get_current_context().exit(status)
 
 
-def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, Any]) -> JobSpec:
-    """Flags over fields of the job file. Raises SpecError."""
+def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, Any]) -> tuple[JobSpec, str | None]:
+    """Flags over fields of the job file; and a database's URL with the password that it must not be kept with.
+
+    Raises SpecError.
+    """
     given = {name: value for name, value in flags.items() if value is not None and value != ()}
-    if inputs:
-        given["inputs"] = list(inputs)
+    database = given.pop("database", None)
+    if inputs and database is not None:
+        raise SpecError("INPUT and --from are two sources of rows. Give one of them.")
+    if inputs or database is not None:
+        given["inputs"] = list(inputs) or [database]
     known = read_job_file(job_file) if job_file else {}
-    return build_spec(known | place(given, Path.cwd()))
+    fields = known | place(given, Path.cwd())
+    if database is not None and "sql" not in fields:
+        raise SpecError("--from needs --sql, the SELECT that gives the rows.")
+    match fields:
+        case {"sql": str(), "inputs": [str(url)]} if "://" in url:
+            # Its library takes a while to import.
+            from pipeline.store.selection import without_password
+
+            kept = without_password(url)
+            return build_spec(fields | {"inputs": [kept]}), url if url != kept else None
+    return build_spec(fields), None
 
 
 def _require_place(output: Path | None) -> None:

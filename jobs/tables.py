@@ -50,6 +50,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def left_out(left: int, read: int) -> str:
+    """`317 of the 367 rows read were left out by --where and --sample.`"""
+    were = "was" if left == 1 else "were"
+    return f"{left:,} of the {counted(read, 'row')} read {were} left out by --where and --sample."
+
+
 def duration(seconds: float) -> str:
     """`12.3 s`, `4:05`, `1:04:05`."""
     if round(seconds, 1) < 60:

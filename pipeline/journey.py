@@ -4,6 +4,7 @@ from pipeline.answering import Answering, make_engine
 from pipeline.encoding import Encoding
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.shards import cut
+from pipeline.ingest.taking import Tally
 from pipeline.means import Means
 from pipeline.messages import Payload
 from pipeline.rows import Prompt
@@ -15,12 +16,16 @@ from pipeline.store.records import Claim, JobRecord, ShardRecord
 
 def cut_job(
     ledger: Ledger, job: JobRecord, spec: JobSpec, source: Source, directory: str, shard_rows: int, cut_rows: int
-) -> None:
+) -> Tally:
     """Stage 1. A shard is a file before it is in the ledger; the first `cut_rows` rows are there already."""
-    for shard in cut(source, directory, shard_rows=shard_rows, key=spec.key, limit=spec.limit, skip_rows=cut_rows):
+    tally = Tally()
+    for shard in cut(
+        source, directory, shard_rows=shard_rows, key=spec.key, limit=spec.limit, skip_rows=cut_rows, tally=tally
+    ):
         ledger.add_shard(job.id, shard.shard_no, shard.path, shard.row_from, shard.row_to)
         cut_rows = shard.row_to
     ledger.finish_cutting(job.id, cut_rows)
+    return tally
 
 
 class Journey:

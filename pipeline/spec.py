@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,10 @@ NonEmpty = Annotated[str, Field(min_length=1)]
 
 def _one_as_many(value: object) -> object:
     return (value,) if isinstance(value, str) else value
+
+
+def _number_as_text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _split_at_commas(value: object) -> object:
@@ -51,6 +56,10 @@ _COMPARING = ("length_normalize", "multi_label", "prior_correction")
 _LEAST_TEMPERATURE = 0.01
 
 
+#: In a database's URL, as SQLAlchemy reads it: it may hold a slash.
+_PASSWORD = re.compile("://[^:@/]*:[^@]*@")
+_RELATIVE_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)([^?]*)(.*)")
+
 #: More would leave no room for anything else in the table of jobs.
 _LONGEST_NAME = 64
 
@@ -64,6 +73,7 @@ class JobSpec(BaseModel):
     model: NonEmpty
     adapter: NonEmpty | None = None
     prompt: NonEmpty
+    sql: NonEmpty | None = None
     name: NonEmpty | None = None
     system: str | None = None
     raw: bool = False
@@ -90,6 +100,8 @@ class JobSpec(BaseModel):
     strip_invisible: bool = False
     unescape_html: bool = False
     key: NonEmpty | None = None
+    where: NonEmpty | None = None
+    sample: Annotated[str, BeforeValidator(_number_as_text)] | None = None
     limit: int | None = Field(default=None, ge=1)
     output: Path | None = None
     trust_remote_code: bool = False
@@ -103,6 +115,12 @@ class JobSpec(BaseModel):
             raise ValueError("--name holds a line break or another character that cannot be printed")
         if self.name is not None and (self.name.startswith("-") or len(self.name) > _LONGEST_NAME):
             raise ValueError(f"--name must not begin with - and have {_LONGEST_NAME} characters at most")
+        if self.sql is not None and (len(self.inputs) != 1 or "://" not in self.inputs[0]):
+            raise ValueError(
+                "--sql needs the URL of one database; give --from, such as postgresql://user@host/database"
+            )
+        if self.sql is not None and _PASSWORD.search(self.inputs[0]):
+            raise ValueError("the URL of the database holds a password, which must not be kept")
         if self.raw and self.system is not None:
             raise ValueError("--system needs a chat template; with --raw, write it into the prompt")
         if self.choices is not None and len(self.choices) < 2:
@@ -132,6 +150,24 @@ class JobSpec(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _sample_is_a_size(self) -> "JobSpec":
+        if self.sample is not None and self.sample_count is None and self.sample_share is None:
+            raise ValueError(f"--sample is a number of rows or a share, such as 1000 or 10%, and not {self.sample}")
+        return self
+
+    @property
+    def sample_count(self) -> int | None:
+        """Rows that are drawn; None where a share is, or all are taken."""
+        found = re.fullmatch("[1-9][0-9]{0,17}", self.sample or "")
+        return int(found[0]) if found else None
+
+    @property
+    def sample_share(self) -> float | None:
+        """The probability with which each row is drawn."""
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%", self.sample or "")
+        return float(found[1]) / 100 if found and 0 < float(found[1]) <= 100 else None
+
+    @model_validator(mode="after")
     def _sampling_makes_sense(self) -> "JobSpec":
         if self.temperature == 0 and (flags := self._given(_DRAWING)):
             raise ValueError(f"{flags[0]} needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken")
@@ -154,6 +190,8 @@ class JobSpec(BaseModel):
     def _given(self, names: tuple[str, ...]) -> list[str]:
         """As flags, those of the fields that are not what they are by themselves."""
         defaults = JobSpec.model_fields
+        if self.sample is not None:  # rows are drawn by it, too
+            names = tuple(name for name in names if name != "seed")
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) != defaults[name].default]
 
     def fingerprint(self, model_digest: str, input_digest: str) -> str:
@@ -182,6 +220,8 @@ def read_job_file(path: Path) -> dict[str, Any]:
         raise SpecError(f"The job file {path} is not YAML: {error}") from error
     if not isinstance(fields, dict):
         raise SpecError(f"The job file {path} must hold fields such as `prompt: ...`, one a line.")
+    if "from" in fields and "inputs" not in fields:  # the flag's name, which Python keeps for itself
+        fields["inputs"] = fields.pop("from")
     return place({str(name): value for name, value in fields.items()}, path.parent)
 
 
@@ -192,7 +232,9 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
     """
     placed = dict(fields)
     if isinstance(prompt := fields.get("prompt"), str):
-        placed["prompt"] = _read_prompt(prompt, base)
+        placed["prompt"] = _read_text(prompt, base, "prompt")
+    if isinstance(sql := fields.get("sql"), str):
+        placed["sql"] = _read_text(sql, base, "SQL")
     for field in ("model", "adapter"):
         if isinstance(weights := fields.get(field), str) and (base / Path(weights).expanduser()).exists():
             placed[field] = _absolute(weights, base)
@@ -213,18 +255,20 @@ def build_spec(fields: dict[str, Any]) -> JobSpec:
 
 
 def _absolute(name: str, base: Path) -> str:
-    return name if name == "-" else str((base / Path(name).expanduser()).absolute())
+    if file := _RELATIVE_SQLITE.fullmatch(name):
+        return f"{file[1]}{(base / Path(file[2]).expanduser()).absolute()}{file[3]}"
+    return name if name == "-" or "://" in name else str((base / Path(name).expanduser()).absolute())
 
 
-def _read_prompt(text: str, base: Path) -> str:
-    """`@FILE` is the file's text less one final newline; anything else is the prompt itself."""
+def _read_text(text: str, base: Path, what: str) -> str:
+    """`@FILE` is the file's text less one final newline; anything else is the text itself."""
     if not text.startswith("@"):
         return text
     path = base / Path(text[1:]).expanduser()
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"The prompt file {path} cannot be read: {_reason(error)}.") from error
+        raise SpecError(f"The {what} file {path} cannot be read: {_reason(error)}.") from error
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 import pyarrow as pa
+from pyarrow.compute import run_end_decode
+from pyarrow.parquet import ParquetWriter
 
-from pipeline.errors import InputError, nearest
+from pipeline.errors import InputError
 
 #: Different ways to store the same thing.
 _PLAIN = {
@@ -15,17 +17,6 @@ _PLAIN = {
     pa.large_binary(): pa.binary(),
     pa.binary_view(): pa.binary(),
 }
-
-
-def require_columns(available: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raises InputError with the columns there are, and the nearest name."""
-    if wanted and not available:
-        raise InputError("The input is empty: it has neither columns nor rows.")
-    for name in wanted:
-        if name not in available:
-            there = ", ".join(available)
-            hint = nearest(name, list(available))
-            raise InputError(f'The input has no column "{name}".{hint} Its columns are: {there}.')
 
 
 def common_schema(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
@@ -39,13 +30,10 @@ def common_schema(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
         return pa.schema([])
     first, _ = schemas[0]
     _, schema = reduce(lambda known, other: (first, _joined(known, other)), schemas)
+    schema = pa.schema([(field.name, retype(field.type, _null_as_text)) for field in schema])
     for field in schema:
-        if _is_hollow(field.type):
-            raise InputError(
-                f'The column "{field.name}" of {first} holds objects without any field, which cannot be kept. '
-                "Leave it out, or give the first of them a field."
-            )
-    return pa.schema([(field.name, retype(field.type, _null_as_text)) for field in schema])
+        _require_storable(field, first)
+    return schema
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
@@ -67,11 +55,12 @@ def _plain(name: str, schema: pa.Schema) -> pa.Schema:
     for column, times in Counter(schema.names).items():
         if times > 1:
             raise InputError(f'{name} has {times} columns named "{column}". Rename all but one.')
-    return pa.schema([(field.name, _plain_type(field.type)) for field in schema])
+    return pa.schema([(field.name, retype(field.type, _plain_type)) for field in schema])
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    stored = kind.value_type if pa.types.is_dictionary(kind) else kind
+    packed = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    stored = kind.value_type if packed else kind
     return _PLAIN.get(stored, stored)
 
 
@@ -111,6 +100,21 @@ def _may_widen(one: pa.DataType, other: pa.DataType) -> bool:
     return numbers or (pa.types.is_nested(one) and pa.types.is_nested(other))
 
 
+def _require_storable(field: pa.Field, name: str) -> None:
+    if _is_hollow(field.type):
+        raise InputError(
+            f'The column "{field.name}" of {name} holds objects without any field, which cannot be kept. '
+            "Leave it out, or give the first of them a field."
+        )
+    try:
+        ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
+    except pa.ArrowException as error:
+        raise InputError(
+            f'The column "{field.name}" of {name} is {field.type}, which cannot be kept. '
+            "Leave it out, or write it as text."
+        ) from error
+
+
 def _is_hollow(kind: pa.DataType) -> bool:
     """Parquet has no struct without fields."""
     if pa.types.is_struct(kind):
@@ -122,12 +126,17 @@ def _null_as_text(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(kind) else kind
 
 
+def _unpacked(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary_decode()
+    return run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
+
+
 def _cast(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
     if column.type.equals(field.type):
         return column
     try:
-        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        return plain.cast(field.type)
+        return _unpacked(column).cast(field.type)
     except pa.ArrowException as error:
         raise InputError(
             f'The column "{field.name}" of {name} holds a value that is no {field.type}, '

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from pipeline.errors import InputError
 from pipeline.ingest.faults import reading
 from pipeline.ingest.lines import Block, Readable, line_blocks
+from pipeline.ingest.places import facts, open_file, open_stream
 
 
 class LineInput(Protocol):
@@ -28,17 +28,21 @@ class LineInput(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file on disk; may be read any number of times."""
+    """A file on disk, or behind a URL; may be read any number of times."""
 
-    path: Path
+    name: str  #: its place
     compression: str | None = None  #: gzip | zstd
 
-    @property
-    def name(self) -> str:
-        return str(self.path)
-
     def open(self) -> pa.NativeFile:
-        return pa.input_stream(self.name, compression=self.compression)
+        return open_stream(self.name, self.compression)
+
+    def open_anywhere(self) -> pa.NativeFile:
+        """To be read from wherever one likes, packed as it is."""
+        return open_file(self.name)
+
+    def facts(self) -> tuple[str, int, int]:
+        """What changes where the file does. Raises InputError."""
+        return facts(self.name)
 
     def head(self) -> Block | None:
         return next(self.blocks(), None)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.ingest import delimited, json_lines, parquet, plain_text
+from pipeline.ingest import arrow_ipc, delimited, json_lines, parquet, plain_text
 from pipeline.ingest.files import InputFile
+from pipeline.ingest.places import is_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +25,39 @@ JSON_LINES = Format(json_lines.schema, json_lines.batches)
 _CSV = Format(partial(delimited.schema, delimiter=","), partial(delimited.batches, delimiter=","))
 _TSV = Format(partial(delimited.schema, delimiter="\t"), partial(delimited.batches, delimiter="\t"))
 _TEXT = Format(plain_text.schema, plain_text.batches)
+_ARROW = Format(arrow_ipc.schema, arrow_ipc.batches)
 
+_WITH_TYPES = {
+    ".parquet": Format(parquet.schema, parquet.batches),
+    ".arrow": _ARROW,
+    ".feather": _ARROW,
+    ".ipc": _ARROW,
+}
 _LINE_WISE = {".csv": _CSV, ".tsv": _TSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": _TEXT}
 _COMPRESSIONS = {"": None, ".gz": "gzip", ".zst": "zstd"}
 
 
-def file_and_format(path: Path) -> tuple[InputFile, Format]:
-    """Raises InputError with the extensions that are known."""
-    name = path.name.lower()
-    if name.endswith(".parquet"):
-        return InputFile(path), Format(parquet.schema, parquet.batches)
+def file_and_format(place: str) -> tuple[InputFile, Format]:
+    """Of a path or a URL. Raises InputError with the extensions that are known."""
+    name = place.lower()
+    if is_url(place):
+        name = name.partition("?")[0]
+    for suffix, form in _WITH_TYPES.items():
+        if name.endswith(suffix):
+            return InputFile(place), form
     for suffix, form in _LINE_WISE.items():
         for ending, compression in _COMPRESSIONS.items():
             if name.endswith(suffix + ending):
-                return InputFile(path, compression), form
+                return InputFile(place, compression), form
     raise InputError(
-        f"{path} has no extension that is known. Supported are .parquet and {', '.join(_LINE_WISE)}, "
-        "these also with .gz or .zst behind."
+        f"{place} has no extension that is known. Supported are {', '.join(_WITH_TYPES)}, and {', '.join(_LINE_WISE)}, "
+        "the latter also with .gz or .zst behind."
     )
 
 
-def is_supported(path: Path) -> bool:
+def is_supported(place: str) -> bool:
     try:
-        file_and_format(path)
+        file_and_format(place)
     except InputError:
         return False
     return True

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.ingest.columns import require_columns
+from pipeline.ingest.paths import find_path
 from pipeline.ingest.values import keys_of, require_key_type
 
 _SUSPECTS = 1024  #: hashes looked into at once; nearly every repeated hash is a repeated key
@@ -17,7 +17,9 @@ _SUSPECTS = 1024  #: hashes looked into at once; nearly every repeated hash is a
 class Places:
     """Which row of which file a row of the job is."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_some: bool = False) -> None:
+        """`of_some`: those that are not taken are not counted."""
+        self._of = "those taken of " if of_some else ""
         self.n_rows = 0  #: so far
         self._starts: list[int] = []
         self._names: list[str] = []
@@ -33,22 +35,22 @@ class Places:
 
     def of(self, row_id: int) -> str:
         at = bisect_right(self._starts, row_id) - 1
-        return f"row {row_id - self._starts[at] + 1} of {self._names[at]}"
+        return f"row {row_id - self._starts[at] + 1} of {self._of}{self._names[at]}"
 
 
 class KeyCheck:
     """Sees every batch once, in order; at the end it looks the suspects up in the shards."""
 
     def __init__(self, schema: pa.Schema, name: str, places: Places) -> None:
-        require_columns(schema.names, [name])
-        require_key_type(name, schema.field(name).type)
+        self._path = find_path(schema, name)
+        require_key_type(name, self._path.type)
         self._name = name
         self._places = places
         self._hashes: list[NDArray[np.int64]] = []
 
     def add(self, batch: pa.RecordBatch, first_row: int) -> None:
         """Raises InputError for a row without a key."""
-        keys = keys_of(batch.column(self._name))
+        keys = keys_of(self._path.of(batch))
         if None in keys:
             place = self._places.of(first_row + keys.index(None))
             raise InputError(

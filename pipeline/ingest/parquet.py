@@ -13,13 +13,17 @@ _BATCH_ROWS = 16384
 
 
 def schema(file: InputFile) -> pa.Schema:
-    with reading(file.name):
-        return pq.read_schema(file.name)
+    with reading(file.name), file.open_anywhere() as stream:
+        return pq.read_schema(stream)
 
 
 def batches(file: InputFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Columns are as the file has them: `schema` is for the formats that have no types of their own."""
-    with reading(file.name), pq.ParquetFile(file.name, pre_buffer=False, buffer_size=1 << 20) as parquet:
+    with (
+        reading(file.name),
+        file.open_anywhere() as stream,
+        pq.ParquetFile(stream, pre_buffer=False, buffer_size=1 << 20) as parquet,
+    ):
         for batch in parquet.iter_batches(batch_size=_batch_rows(parquet.metadata)):
             batch.validate(full=True)  # text that is not UTF-8 would fail later, where no file is known
             yield batch

@@ -1,4 +1,4 @@
-"""Where shards and tokens lie: a local path, or the URL of a file system that all machines of a fleet see.
+"""Where inputs, shards and tokens lie: a local path, or the URL of a file system that all machines of a fleet see.
 
 A URL is whatever pyarrow can open: `s3://bucket/folder`, `gs://...`, `abfs://...`, `hdfs://...`, `file:///...`. It may
 end in `?region=...` and the like, but holds no secret, since it is kept in the database and told in errors: credentials
@@ -25,13 +25,36 @@ from pipeline.ingest.faults import reading, writing
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SECRET = re.compile("secret|password|token|key|^sig$", re.IGNORECASE)
+_BUFFER_BYTES = 1 << 20  #: asked for at once, of what comes over a network
 #: There, folders are nothing but the beginnings of names.
 _WITHOUT_FOLDERS = frozenset({"s3", "gcs", "abfs"})
 
 
+def is_url(place: str) -> bool:
+    return _URL.match(place) is not None
+
+
+def local_path(place: str) -> Path | None:
+    """None for the URL of another machine's. Raises SpecError for one that makes no sense, or holds a secret."""
+    if not is_url(place):
+        return Path(place)
+    try:
+        parts = urlsplit(place)
+    except ValueError as error:
+        raise SpecError(
+            f"The {place.partition('://')[0]}:// URL is no place that files can lie at: {error}."
+        ) from error
+    if parts.password or any(_SECRET.search(name) for name in parse_qs(parts.query)):
+        raise SpecError(
+            f"The URL {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path} holds a secret, which would be "
+            "kept in the database. Leave it out, and give it by the environment, such as AWS_SECRET_ACCESS_KEY."
+        )
+    return Path(_remote(place)[1]) if parts.scheme == "file" else None
+
+
 def join(place: str, *names: str) -> str:
     """What has these names, one below the other, in a folder at a path or a URL."""
-    if not _URL.match(place):
+    if not is_url(place):
         return str(Path(place, *names))
     head, mark, options = place.partition("?")
     return "/".join([head.rstrip("/"), *names]) + mark + options
@@ -39,11 +62,20 @@ def join(place: str, *names: str) -> str:
 
 def open_file(place: str) -> pa.NativeFile:
     """For random access. Raises whatever pyarrow does: `opened` puts it into sentences."""
-    path = _local(place)
+    path = local_path(place)
     if path is not None:
         return pa.OSFile(str(path))
     filesystem, name = _remote(place)
     return filesystem.open_input_file(name)
+
+
+def open_stream(place: str, compression: str | None) -> pa.NativeFile:
+    """To be read from its start on, unpacked. Raises whatever pyarrow does."""
+    path = local_path(place)
+    if path is not None:
+        return pa.input_stream(str(path), compression=compression)
+    filesystem, name = _remote(place)
+    return filesystem.open_input_stream(name, compression=compression, buffer_size=_BUFFER_BYTES)
 
 
 @contextmanager
@@ -59,7 +91,7 @@ def written(place: str) -> Iterator[BinaryIO]:
 
     Raises TryAgain for a full disk or where it cannot be reached, else JobError.
     """
-    path = _local(place)
+    path = local_path(place)
     folder = place.partition("?")[0].rpartition("/")[0] if path is None else path.parent
     with writing(folder), _uploaded(place) if path is None else _replacing(path) as file:
         yield file
@@ -67,7 +99,7 @@ def written(place: str) -> Iterator[BinaryIO]:
 
 def exists(place: str) -> bool:
     """Whether there is a file or a folder. Raises TryAgain where that cannot be told just now."""
-    path = _local(place)
+    path = local_path(place)
     if path is not None:
         return path.exists()
     with reading(place):
@@ -75,9 +107,41 @@ def exists(place: str) -> bool:
         return bool(filesystem.get_file_info(name).type != fs.FileType.NotFound)
 
 
+def is_folder(place: str) -> bool:
+    """Raises TryAgain where that cannot be told just now."""
+    path = local_path(place)
+    if path is not None:
+        return path.is_dir()
+    with reading(place):
+        filesystem, name = _remote(place)
+        return bool(filesystem.get_file_info(name).type == fs.FileType.Directory)
+
+
+def files_below(url: str) -> list[str]:
+    """What is in a folder that is not on this machine, and in those in it: names relative to it, in their order."""
+    with reading(url):
+        filesystem, folder = _remote(url)
+        found = filesystem.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
+    return sorted(info.path.removeprefix(folder).lstrip("/") for info in found if info.is_file)
+
+
+def facts(place: str) -> tuple[str, int, int]:
+    """What changes where a file does: its whole name, its bytes, and when it was written, in ns. Raises InputError."""
+    path = local_path(place)
+    with reading(place):
+        if path is not None:
+            status = path.stat()
+            return str(path.resolve()), status.st_size, status.st_mtime_ns
+        filesystem, name = _remote(place)
+        info = filesystem.get_file_info(name)
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(name)
+        return place, info.size, info.mtime_ns
+
+
 def delete(place: str) -> None:
     """A file, or a folder with all that is in it; nothing happens where there is neither."""
-    path = _local(place)
+    path = local_path(place)
     with writing(place if path is None else path), suppress(FileNotFoundError):
         if path is None:
             _delete_remote(place)
@@ -97,7 +161,7 @@ def deposit(directory: Path, place: str) -> None:
 
 def fetched(place: str, directory: Path) -> Path:
     """A folder of files as a local one: itself where it is one, otherwise copied once to below `directory`."""
-    path = _local(place)
+    path = local_path(place)
     if path is not None:
         return path
     target = directory / hashlib.sha256(place.encode()).hexdigest()[:32]
@@ -156,7 +220,7 @@ def _uploaded(place: str) -> Iterator[BinaryIO]:
     yield whole
     if filesystem.type_name not in _WITHOUT_FOLDERS:
         filesystem.create_dir(name.rpartition("/")[0], recursive=True)
-    with filesystem.open_output_stream(name) as stream:
+    with filesystem.open_output_stream(name, compression=None) as stream:
         stream.write(whole.getbuffer())
 
 
@@ -166,24 +230,6 @@ def _delete_remote(place: str) -> None:
         filesystem.delete_dir(name)
     else:
         filesystem.delete_file(name)
-
-
-def _local(place: str) -> Path | None:
-    """Raises SpecError for a URL that makes no sense, or holds a secret."""
-    if not _URL.match(place):
-        return Path(place)
-    try:
-        parts = urlsplit(place)
-    except ValueError as error:
-        raise SpecError(
-            f"The {place.partition('://')[0]}:// URL is no place that files can lie at: {error}."
-        ) from error
-    if parts.password or any(_SECRET.search(name) for name in parse_qs(parts.query)):
-        raise SpecError(
-            f"The URL {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path} holds a secret, which would be "
-            "kept in the database. Leave it out, and give it by the environment, such as AWS_SECRET_ACCESS_KEY."
-        )
-    return Path(_remote(place)[1]) if parts.scheme == "file" else None
 
 
 def _remote(place: str) -> tuple[fs.FileSystem, str]:

@@ -7,23 +7,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
-from pipeline.ingest.columns import require_columns
 from pipeline.ingest.inputs import Source
+from pipeline.ingest.paths import ColumnPath, find_path
 from pipeline.ingest.places import opened
+from pipeline.ingest.taking import Tally
 from pipeline.ingest.values import keys_of, values_of
 from pipeline.rows import Row
 
 _BATCH_ROWS = 1024
 
 
-def peek(source: Source, count: int) -> list[dict[str, object]]:
-    """The first rows, as dicts. Raises InputError for standard input, which a look would consume."""
+def peek(source: Source, count: int, paths: Sequence[str] = (), tally: Tally | None = None) -> list[dict[str, object]]:
+    """The first rows, as dicts of their columns, and of what is at the dotted paths among `paths`.
+
+    Raises InputError for standard input, which a look would consume.
+    """
     if source.is_stream:
         raise InputError(
             "Standard input cannot be looked at before it is answered: it can be read only once. "
             "Write it to a file first, such as rows.jsonl."
         )
-    return list(islice(_dicts(source), count))
+    columns = [find_path(source.schema, name) for name in dict.fromkeys([*source.columns(), *paths])]
+    return list(islice(_dicts(source, columns, tally), count))
 
 
 def read_rows(
@@ -34,37 +39,46 @@ def read_rows(
     key: str | None,
     row_ids: Collection[int] | None = None,
 ) -> Iterator[Row]:
-    """The rows of a shard whose first has the id `row_from`, or those of `row_ids`; only `columns` are read."""
+    """The rows of a shard whose first has the id `row_from`, or those of `row_ids`; only `columns` are read.
+
+    A column may be a dotted path, as may the key (paths.py).
+    """
     wanted = None if row_ids is None else frozenset(row_ids)
     with opened(path) as file, pq.ParquetFile(file) as shard:
-        needed = list(dict.fromkeys([*columns, *([key] if key is not None else [])]))
-        require_columns(shard.schema_arrow.names, needed)
-        for batch in shard.iter_batches(batch_size=_BATCH_ROWS, columns=needed):
-            yield from _rows(batch, row_from, columns, key, wanted)
+        found = [find_path(shard.schema_arrow, name) for name in columns]
+        of_key = find_path(shard.schema_arrow, key) if key is not None else None
+        needed = dict.fromkeys(path.column for path in [*found, *([of_key] if of_key else [])])
+        for batch in shard.iter_batches(batch_size=_BATCH_ROWS, columns=list(needed)):
+            yield from _rows(batch, row_from, found, of_key, wanted)
             row_from += batch.num_rows
 
 
-def _dicts(source: Source) -> Iterator[dict[str, object]]:
-    for _, batch in source.batches():
+def _dicts(source: Source, columns: Sequence[ColumnPath], tally: Tally | None) -> Iterator[dict[str, object]]:
+    for _, batch in source.batches(tally):
         for start in range(0, batch.num_rows, _BATCH_ROWS):
-            yield from _as_dicts(batch.slice(start, _BATCH_ROWS), batch.schema.names)
+            yield from _as_dicts(batch.slice(start, _BATCH_ROWS), columns)
 
 
 def _rows(
-    batch: pa.RecordBatch, row_from: int, columns: Sequence[str], key: str | None, wanted: frozenset[int] | None
+    batch: pa.RecordBatch,
+    row_from: int,
+    columns: Sequence[ColumnPath],
+    key: ColumnPath | None,
+    wanted: frozenset[int] | None,
 ) -> Iterator[Row]:
     row_ids = range(row_from, row_from + batch.num_rows)
     if wanted is not None and wanted.isdisjoint(row_ids):
         return
-    keys = keys_of(batch.column(key)) if key is not None else [None] * batch.num_rows
+    keys = keys_of(key.of(batch)) if key is not None else [None] * batch.num_rows
     for row_id, name, values in zip(row_ids, keys, _as_dicts(batch, columns), strict=True):
         if wanted is None or row_id in wanted:
             yield Row(row_id, str(row_id) if name is None else name, values)
 
 
-def _as_dicts(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[dict[str, object]]:
+def _as_dicts(batch: pa.RecordBatch, columns: Sequence[ColumnPath]) -> Iterator[dict[str, object]]:
     if not columns:
         yield from ({} for _ in range(batch.num_rows))
         return
-    for values in zip(*(values_of(batch.column(name)) for name in columns), strict=True):
-        yield dict(zip(columns, values, strict=True))
+    names = [column.name for column in columns]
+    for values in zip(*(values_of(column.of(batch)) for column in columns), strict=True):
+        yield dict(zip(names, values, strict=True))

@@ -10,9 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
+from pipeline.ingest.comparison import compared
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.keys import KeyCheck, Places
+from pipeline.ingest.paths import find_path
 from pipeline.ingest.places import join, opened, written
+from pipeline.ingest.taking import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ def cut(
     key: str | None,
     limit: int | None,
     skip_rows: int = 0,
+    tally: Tally | None = None,
 ) -> Iterator[Shard]:
     """Writes 00000.parquet and so on, and yields each shard once it is in its place for good.
 
@@ -43,15 +47,19 @@ def cut(
     """
     if skip_rows and source.is_stream:
         raise InputError("Standard input cannot be read again from its start. Write it to a file and submit that.")
-    places = Places()
+    places = Places(of_some=source.taking is not None)
     check = KeyCheck(source.schema, key, places) if key is not None else None
-    pieces = _pieces(_batches(source, limit, places, check), shard_rows, skip_rows)
+    batches = _batches(source, limit, places, check, tally)
+    if skip_rows and source.may_differ:
+        before = [_place(directory, shard_no) for shard_no in range(-(-skip_rows // shard_rows))]
+        batches = compared(batches, before, skip_rows)
+    pieces = _pieces(batches, shard_rows, skip_rows)
     for shard_no, group in groupby(pieces, key=itemgetter(0)):
         path = _place(directory, shard_no)
         n_rows = _write(path, source.schema, (piece for _, piece in group))
         yield Shard(shard_no, path, shard_no * shard_rows, shard_no * shard_rows + n_rows)
     if places.n_rows == 0:
-        raise InputError("The input has no rows, so there is nothing to answer.")
+        raise source.without_rows()
     if places.n_rows < skip_rows:
         raise _changed(skip_rows)
     if check is not None and key is not None:
@@ -59,10 +67,10 @@ def cut(
 
 
 def _batches(
-    source: Source, limit: int | None, places: Places, check: KeyCheck | None
+    source: Source, limit: int | None, places: Places, check: KeyCheck | None, tally: Tally | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Every batch up to the limit, its keys checked, with the id of its first row."""
-    for name, batch in source.batches():
+    for name, batch in source.batches(tally):
         rows = batch if limit is None else batch.slice(0, min(limit - places.n_rows, batch.num_rows))
         first_row = places.add(name, rows.num_rows)
         if check is not None:
@@ -100,8 +108,9 @@ def _write(place: str, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> i
 def _key_columns(directory: str, n_shards: int, key: str) -> Iterator[pa.Array]:
     for shard_no in range(n_shards):
         with opened(_place(directory, shard_no)) as file, pq.ParquetFile(file) as shard:
-            for batch in shard.iter_batches(columns=[key]):
-                yield batch.column(key)
+            path = find_path(shard.schema_arrow, key)
+            for batch in shard.iter_batches(columns=[path.column]):
+                yield path.of(batch)
 
 
 def _place(directory: str, shard_no: int) -> str:

@@ -64,7 +64,7 @@ def test_a_column_that_is_not_there(submit, table, told, arguments, message):
         ("rows.jsonl", b'{"text": "a"}\n{"text": \n', "Line 2 of {path} is not JSON: "),
         ("rows.jsonl", b'{"text": "a"}\n["b"]\n', "Line 2 of {path} is a list, not an object."),
         ("rows.parquet", b"PAR1 and then nothing", "{path} cannot be read: "),
-        ("rows.xlsx", b"a sheet", "{path} has no extension that is known. Supported are .parquet and .csv, "),
+        ("rows.xlsx", b"a sheet", "{path} has no extension that is known. Supported are .parquet, "),
         ("rows.csv.gz", b"text\na\n", "{path} cannot be read: "),
     ],
 )

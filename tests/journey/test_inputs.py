@@ -48,6 +48,49 @@ def test_a_pattern(home, submit, folder):
     assert texts(home) == ["first", "second", "fourth"]
 
 
+def test_a_url(home, submit, folder, told):
+    assert submit(f"{folder.as_uri()}/a.*").exit_code == 0
+    assert texts(home) == ["first", "second"]
+    assert "night is the same job as before." in submit(f"{folder.as_uri()}/a.*").stderr
+    (folder / "a.csv").write_text("id,text\n1,other\n")
+    assert "\n  inputs: their files have changed\n" in told(submit(f"{folder.as_uri()}/a.*"), 4)
+
+
+def test_a_dataset_as_hugging_face_saves_it(home, submit, tmp_path, told):
+    part = tmp_path / "set" / "train"
+    part.mkdir(parents=True)
+    (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    (part / "state.json").write_text('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}')
+    (part / "dataset_info.json").write_text("{}")
+    rows = pa.RecordBatch.from_pydict({"text": pa.array(["a", "b"]).dictionary_encode()})
+    with pa.ipc.new_stream(str(part / "data-00000-of-00001.arrow"), rows.schema) as arrow:
+        arrow.write_batch(rows)
+    assert f"such as {part}" in told(submit(tmp_path / "set"), 1)
+    assert submit(part).exit_code == 0
+    assert texts(home) == ["a", "b"]
+
+
+def test_what_is_within_a_column_by_its_path(home, submit, tmp_path, told):
+    lines = ('{"id": {"n": 7}, "chat": [{"content": "Hi"}]}', '{"id": {"n": 8}, "chat": []}')
+    (tmp_path / "chats.jsonl").write_text("\n".join(lines))
+    prompt = ("--prompt", "{chat.0.content}")
+    message = told(submit(tmp_path / "chats.jsonl", "--prompt", "{chat.0.contents}"), 1)
+    assert message == ('The column "chat.0" has no field "contents". Did you mean "content"? Its fields are: content.')
+    assert "<|im_start|>user\nHi<|im_end|>" in submit(tmp_path / "chats.jsonl", *prompt, "--dry-run").stdout
+    done = submit(tmp_path / "chats.jsonl", *prompt, "--key", "id.n")
+    assert done.exit_code == 0, done.stderr
+    one, other = home.results("night")
+    assert (one.key, one.error) == ("7", None)
+    assert (other.key, other.error_type) == ("8", "null")
+    assert other.error == 'The column "chat.0.content" is null in this row, so its prompt cannot be filled in.'
+    assert "Hi" in done.stdout
+
+
+def test_a_key_within_a_column_is_held_to_be_unique(submit, tmp_path, told):
+    (tmp_path / "rows.jsonl").write_text('{"id": {"n": 7}, "text": "a"}\n{"id": {"n": 7}, "text": "b"}\n')
+    assert told(submit(tmp_path / "rows.jsonl", "--key", "id.n"), 1).startswith('The key column "id.n" holds "7" twice')
+
+
 def test_files_of_different_columns_are_no_table(submit, folder, told):
     (folder / "d.csv").write_text("text\nfifth\n")
     message = told(submit(folder), 1)

@@ -9,7 +9,8 @@ import pytest
 
 KEYS = {
     "job", "id", "state", "rows", "submitted_at", "finished_at", "active_seconds", "rows_per_second", "prompt_tokens",
-    "output_tokens", "seconds", "error", "next",
+    "output_tokens",
+    "texts", "seconds", "error", "next",
 }  # fmt: skip
 RESULT = [
     "status", "output", "finish_reason", "error_type", "error", "prompt_tokens", "reused_tokens", "output_tokens",

@@ -29,6 +29,7 @@ def test_each_variable_is_read():
             "PIPELINE_SHARDS": "s3://bucket/shards",
             "PIPELINE_LOST_AFTER_S": "90",
             "PIPELINE_BATCH_SECONDS": "5",
+            "PIPELINE_SOURCE_URL": "postgresql://me:x@host/db",
         }
     ) == Settings(
         home=Path("/data/home"),
@@ -46,6 +47,7 @@ def test_each_variable_is_read():
         shards="s3://bucket/shards",
         lost_after_s=90.0,
         batch_seconds=5.0,
+        source_url="postgresql://me:x@host/db",
     )
 
 

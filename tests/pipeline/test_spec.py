@@ -13,6 +13,7 @@ OTHERS = {
     "inputs": ["/data/other.csv"],
     "model": "n",
     "prompt": "Sing {text}",
+    "sql": "SELECT 1",
     "name": "night",
     "system": "Be kind.",
     "raw": True,
@@ -35,6 +36,8 @@ OTHERS = {
     "logprobs": 0,
     "key": "id",
     "limit": 3,
+    "where": "n > 3",
+    "sample": "10%",
     "output": "/data/out.csv",
     "trust_remote_code": True,
     "dtype": "bfloat16",
@@ -51,12 +54,20 @@ NEEDS: dict[str, dict[str, object]] = {
     **{field: {"choices": "good,bad"} for field in ("length_normalize", "multi_label", "prior_correction")},
 }
 NEEDS["cut"] = {"on_too_long": "tail"}
+NEEDS["sql"] = {"inputs": ["sqlite:////data/a.db"]}
 
 
 def test_lists_may_be_written_as_one_text():
     spec = build_spec(FIELDS | {"inputs": "a.csv", "choices": "good, very bad"})
     assert (spec.inputs, spec.choices) == (("a.csv",), ("good", "very bad"))
     assert build_spec(FIELDS | {"stop": ", and"}).stop == (", and",)
+
+
+def test_a_sample_is_a_number_or_a_share():
+    spec = build_spec(FIELDS | {"sample": 5, "seed": 3})
+    assert (spec.sample, spec.sample_count, spec.sample_share) == ("5", 5, None)
+    spec = build_spec(FIELDS | {"sample": "2.5%"})
+    assert (spec.sample_count, spec.sample_share) == (None, 0.025)
 
 
 def test_a_spec_survives_the_ledger():

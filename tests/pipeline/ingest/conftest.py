@@ -3,7 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import fs
 
+from pipeline.ingest import places
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.shards import Shard, cut
 
@@ -42,3 +44,16 @@ def cut_all(tmp_path: Path) -> Callable[..., list[Shard]]:
         return list(shards)
 
     return _cut_all
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> fs.FileSystem:
+    """What every `mock://` URL of the test leads to."""
+    memory, real = fs._MockFileSystem(), places._remote
+
+    def remote(place: str) -> tuple[fs.FileSystem, str]:
+        filesystem, name = real(place)
+        return (memory, name) if filesystem.type_name == "mock" else (filesystem, name)
+
+    monkeypatch.setattr(places, "_remote", remote)
+    return memory

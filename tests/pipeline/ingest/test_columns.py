@@ -2,20 +2,11 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.ingest.columns import common_schema, conform, require_columns
+from pipeline.ingest.columns import common_schema, conform
 
 
 def schema(**columns: pa.DataType) -> pa.Schema:
     return pa.schema(list(columns.items()))
-
-
-def test_require_columns_lists_the_columns_and_the_nearest() -> None:
-    require_columns(["title", "text"], ["text"])
-    with pytest.raises(InputError) as caught:
-        require_columns(["title", "text"], ["text", "tittle"])
-    assert str(caught.value) == (
-        'The input has no column "tittle". Did you mean "title"? Its columns are: title, text.'
-    )
 
 
 def test_order_may_differ_and_the_first_counts() -> None:

@@ -73,8 +73,8 @@ def test_a_missing_file() -> None:
 def test_an_unknown_extension_lists_the_known_ones(write: Write) -> None:
     name = write("a.xlsx", b"")
     assert fault(name) == (
-        f"{name} has no extension that is known. Supported are .parquet and .csv, .tsv, .jsonl, .ndjson, .txt, "
-        "these also with .gz or .zst behind."
+        f"{name} has no extension that is known. Supported are .parquet, .arrow, .feather, .ipc, and .csv, .tsv, "
+        ".jsonl, .ndjson, .txt, the latter also with .gz or .zst behind."
     )
 
 

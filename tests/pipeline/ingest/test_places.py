@@ -11,26 +11,12 @@ import pytest
 from pyarrow import fs
 
 from pipeline.errors import InputError, SpecError
-from pipeline.ingest import places
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.places import delete, deposit, exists, fetched, join, opened, written
 from pipeline.ingest.rows import read_rows
 from pipeline.ingest.shards import cut
 
 Write = Callable[[str, bytes], str]
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> fs.FileSystem:
-    """What every `mock://` URL of the test leads to."""
-    memory, real = fs._MockFileSystem(), places._remote
-
-    def remote(place: str) -> tuple[fs.FileSystem, str]:
-        filesystem, name = real(place)
-        return (memory, name) if filesystem.type_name == "mock" else (filesystem, name)
-
-    monkeypatch.setattr(places, "_remote", remote)
-    return memory
 
 
 @pytest.fixture(params=["path", "file", "mock"])

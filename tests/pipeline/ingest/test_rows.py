@@ -95,6 +95,23 @@ def test_peek_gives_the_first_rows(write: Write) -> None:
     assert peek(source, 9) == [{"a": "1", "b": "x"}, {"a": "2", "b": "y"}, {"a": "3", "b": "z"}]
 
 
+def test_what_is_within_a_column_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "0.parquet"
+    chats = [[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}], [{"role": "user"}], None]
+    pq.write_table(pa.table({"id": [{"n": 7}, {"n": 8}, None], "chat": chats, "other": [1, 2, 3]}), path)
+    found = list(read_rows(str(path), 0, columns=["chat.1.content", "chat.0.role"], key="id.n"))
+    assert found == [
+        Row(0, "7", {"chat.1.content": "Ho", "chat.0.role": "user"}),
+        Row(1, "8", {"chat.1.content": None, "chat.0.role": "user"}),
+        Row(2, "2", {"chat.1.content": None, "chat.0.role": None}),
+    ]
+
+
+def test_peek_gives_what_is_at_paths_beside_the_columns(write: Write) -> None:
+    source = resolve([write("a.jsonl", b'{"a": {"b": 1}, "c": "x"}\n')])
+    assert peek(source, 1, ["a.b", "c"]) == [{"a": {"b": 1}, "c": "x", "a.b": 1}]
+
+
 def test_peek_leaves_standard_input_alone() -> None:
     source = resolve(["-"], io.BytesIO(b'{"a":1}\n'))
     with pytest.raises(InputError, match=r"^Standard input cannot be looked at before it is answered"):

@@ -1,0 +1,131 @@
+"""Somebody's database as an input: the rows of one SELECT, some at a time, and nothing written."""
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Engine, NullPool, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+
+from pipeline.errors import InputError, PipelineError, SpecError, TryAgain
+from pipeline.store.postgresql import CONNECTION
+
+#: Rows that are in memory at once.
+_BLOCK_ROWS = 1000
+_WAIT_S = 30.0  #: for whoever writes to an SQLite file just now
+_EXAMPLES = "postgresql://user:password@host/database or sqlite:///path/to/file.db"
+_SECRET = re.compile("pass|secret|token|pwd", re.IGNORECASE)
+#: Of the moment: by SQLSTATE's first two characters, by the name of SQLite's error, or where there is neither.
+_PASSING = re.compile("08|40|53|55|57|58|SQLITE_(BUSY|LOCKED|IOERR|NOMEM)")
+_REFUSAL = re.compile("password|role|pg_hba|certificate|authentication|Access denied|does not exist", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some rows, as the driver gives them."""
+
+    names: tuple[str, ...]
+    kinds: tuple[str | None, ...]  #: what PostgreSQL calls each column's type, such as numeric(10, 2)
+    rows: Sequence[Sequence[object]]
+
+
+class Selection:
+    """May be read any number of times, each time anew; nothing but ORDER BY makes that the same rows in one order."""
+
+    def __init__(self, url: str, sql: str) -> None:
+        """Raises SpecError for a URL that is none."""
+        self._url = _parsed(url)
+        self._sql = sql.rstrip().rstrip(";")
+        self._database = without_password(url)
+        self.name = f"the SELECT on {self._database}"
+
+    def facts(self) -> tuple[str, str]:
+        return self._database, self._sql
+
+    def blocks(self) -> Iterator[Block]:
+        """The first one also where it has no rows. Raises InputError, or TryAgain where the database is away."""
+        with self._told(), _engine(self._url).connect() as connection:
+            options: dict[str, Any] = {"stream_results": True, "max_row_buffer": _BLOCK_ROWS, "no_parameters": True}
+            if self._url.get_backend_name() == "postgresql":
+                options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            result = connection.execution_options(**options).exec_driver_sql(self._sql)
+            if not result.returns_rows:
+                raise InputError("--sql gives no table. Write one SELECT.")
+            names = tuple(result.keys())
+            kinds = tuple(getattr(column, "type_display", None) for column in result.cursor.description)
+            rest = result.partitions(_BLOCK_ROWS)
+            yield Block(names, kinds, next(rest, ()))
+            for rows in rest:
+                yield Block(names, kinds, rows)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: DBAPIError) -> PipelineError:
+        detail = next(iter(str(error.orig).strip().splitlines()), "").rstrip(".")
+        if self._url.password:  # drivers do not tell it, but that is their promise and not ours
+            detail = detail.replace(str(self._url.password), "***")
+        number = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None)
+        if number is None and _REFUSAL.search(detail):
+            return InputError(
+                f"{self._database} does not let this program in: {detail}. Write the password into --from, or the "
+                "whole URL into PIPELINE_SOURCE_URL; it is not kept with the job."
+            )
+        is_away = number is None and isinstance(error, OperationalError | InterfaceError)
+        if is_away or _PASSING.match(number or ""):
+            return TryAgain(f"{self._database} did not answer as it should: {detail}. Try again when it is up.")
+        return InputError(f"--sql cannot be run on {self._database}: {detail}. Correct the statement, or --from.")
+
+
+def without_password(url: str) -> str:
+    """What may be kept and told of it. Raises SpecError, which does not repeat it."""
+    parsed = _parsed(url)
+    if any(_SECRET.search(name) for name in parsed.query):
+        raise SpecError(f"--from holds a secret among its options. Write it as {_EXAMPLES}.")
+    # URL.set() takes None for "as it is".
+    kept = URL.create(parsed.drivername, parsed.username, None, parsed.host, parsed.port, parsed.database, parsed.query)
+    return kept.render_as_string()
+
+
+def with_password(url: str, other: str | None) -> str:
+    """The other one where it is of the same database and the same user, otherwise the URL itself."""
+    return other if other and without_password(other) == url else url
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise SpecError(f"--from is not a database URL. Write it as {_EXAMPLES}.") from None
+    if parsed.get_backend_name() == "postgres":
+        parsed = parsed.set(drivername="postgresql")
+    return parsed
+
+
+def _engine(url: URL) -> Engine:
+    match url.get_backend_name():
+        case "sqlite":
+            path = Path(url.database or "")
+            if not path.is_file():
+                raise InputError(f"There is no database {path}. Write --from as sqlite:///path/to/file.db.")
+            place = f"file:{quote(str(path.absolute()))}?mode=ro"
+            return create_engine(
+                "sqlite://", creator=lambda: sqlite3.connect(place, _WAIT_S, uri=True), poolclass=NullPool
+            )
+        case "postgresql":
+            usual = {name: value for name, value in CONNECTION.items() if name not in url.query}
+            driver = url.set(drivername="postgresql+psycopg")
+            return create_engine(driver, connect_args=usual, poolclass=NullPool, hide_parameters=True)
+    try:
+        return create_engine(url, poolclass=NullPool, hide_parameters=True)
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        raise SpecError(f"--from asks for {url.drivername}, which this program has no driver for: {error}.") from error

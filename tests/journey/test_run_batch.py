@@ -1,0 +1,88 @@
+"""A batch file of OpenAI's service in, its output and error files out; what a line asks is what a job would answer."""
+
+import json
+
+import pytest
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+
+
+def line(custom_id, url=COMPLETIONS, **body):
+    return {"custom_id": custom_id, "method": "POST", "url": url, "body": {"model": "any", "max_tokens": 4, **body}}
+
+
+@pytest.fixture
+def run_batch(home, tiny_model, tmp_path):
+    """Of lines, some of them texts as they stand; the result, the answers by custom_id, and the error lines."""
+
+    def run(*lines, flags=()):
+        texts = [entry if isinstance(entry, str) else json.dumps(entry) for entry in lines]
+        (tmp_path / "in.jsonl").write_text("".join(f"{text}\n" for text in texts))
+        files = ("-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl")
+        done = home.call("run-batch", *files, "--model", tiny_model, *flags)
+        out, errors = (tmp_path / name for name in ("out.jsonl", "out.errors.jsonl"))
+        if not out.exists():
+            return done, [], []
+        return done, *([json.loads(text) for text in path.read_text().splitlines()] for path in (out, errors))
+
+    return run
+
+
+def message(content, role="user"):
+    return {"role": role, "content": content}
+
+
+def test_lines_are_answered_as_jobs_would_and_in_their_order(home, run_batch, submit, table):
+    system = message("Be kind.", "system")
+    done, answers, errors = run_batch(
+        line("c1", CHAT, messages=[system, message("one")], temperature=0),
+        line("p1", prompt="Say: two", temperature=0, logprobs=1),
+        "{not JSON",
+        line("c2", CHAT, messages=[system, message("three {x}")], temperature=0),
+        line("c3", CHAT, messages=[message("four")], temperature=9, n=2, seed=5),
+        line("c1", prompt="again"),
+        line("long", CHAT, messages=[system, message("x" * 600)], temperature=0),
+        line("hot", prompt="x", temperature=-1),
+    )
+    assert done.exit_code == 0, done.output
+    assert [answer["custom_id"] for answer in answers] == ["c1", "p1", "c2", "c3"]
+    assert [(error["custom_id"], error["error"]["code"]) for error in errors] == [
+        (None, "invalid_json_line"),
+        ("c1", "duplicate_custom_id"),
+        ("long", "too_long"),
+        ("hot", "invalid_parameter"),
+    ]
+    bodies = {answer["custom_id"]: answer["response"]["body"] for answer in answers}
+    rows = table(text=["one", "three {x}"])
+    assert submit(rows, "--prompt", "{text}", "--system", "Be kind.").exit_code == 0
+    expected = [result.output for result in home.results("night")]
+    assert [bodies[name]["choices"][0]["message"]["content"] for name in ("c1", "c2")] == expected
+    assert bodies["p1"]["usage"]["prompt_tokens"] == len("Say: two")
+    assert len(bodies["p1"]["choices"][0]["logprobs"]["tokens"]) == bodies["p1"]["usage"]["completion_tokens"]
+    assert len(bodies["c3"]["choices"]) == 2
+    assert "4 answers written to" in done.stderr
+
+
+def test_the_same_command_again_answers_nothing_twice(home, run_batch):
+    lines = (line("a", prompt="x", temperature=0), line("b", prompt="y"))
+    _, answers, _ = run_batch(*lines)
+    done, again, _ = run_batch(*lines)
+    assert done.exit_code == 0
+    assert again == answers
+    assert len(json.loads(home.call("jobs", "--json").stdout)) == 2
+
+
+def test_without_one_line_that_can_be_answered(run_batch):
+    done, answers, errors = run_batch("[]", line("a", "/v1/embeddings", input="x"))
+    assert (done.exit_code, answers) == (5, [])
+    assert [error["error"]["code"] for error in errors] == ["invalid_request", "invalid_url"]
+
+
+def test_files_that_would_be_lost_or_cannot_be_are_refused(home, tmp_path, told, tiny_model):
+    (tmp_path / "in.jsonl").write_text("{}\n")
+    same = ("-i", tmp_path / "in.jsonl", "-o", tmp_path / "in.jsonl", "--model", tiny_model)
+    assert told(home.call("run-batch", *same), 2) == "The input, the output and the error file must be three files."
+    gone = ("-i", tmp_path / "in.jsonl", "-o", tmp_path / "no" / "out.jsonl", "--model", tiny_model)
+    assert told(home.call("run-batch", *gone), 2).startswith("--output-file cannot be written: there is no directory")
+    missing = ("-i", tmp_path / "no.jsonl", "-o", tmp_path / "out.jsonl", "--model", tiny_model)
+    assert told(home.call("run-batch", *missing), 1).startswith(f"{tmp_path / 'no.jsonl'} does not exist.")

@@ -1,0 +1,59 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.openai import groups
+from pipeline.openai.groups import Groups, digest, sort_batch
+from pipeline.openai.requests import Refusal
+
+
+def line(custom_id: str, **body: Any) -> str:
+    return json.dumps({"custom_id": custom_id, "url": "/v1/completions", "body": {"prompt": custom_id * 2, **body}})
+
+
+def sort(tmp_path: Path, *lines: str) -> Groups:
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    return sort_batch(tmp_path / "in.jsonl", tmp_path / "groups", max_tokens=9)
+
+
+def test_lines_that_agree_are_a_group(tmp_path: Path) -> None:
+    found = sort(
+        tmp_path, line("a"), line("b", temperature=0), "", line("c", user="me"), "{", line("d", temperature=0.0)
+    )
+    assert [list(group.custom_ids()) for group in found.groups] == [[(1, "a"), (4, "c")], [(2, "b"), (6, "d")]]
+    assert [group.fields["temperature"] for group in found.groups] == [1, 0]
+    assert [(refusal.line, refusal.code) for refusal in found.refusals] == [(5, "invalid_json_line")]
+    rows = [json.loads(text) for text in found.groups[0].rows.read_text().splitlines()]
+    assert rows[1] == {"line": 4, "custom_id": "c", "content": "cc"}
+
+
+def test_a_custom_id_counts_once(tmp_path: Path) -> None:
+    found = sort(tmp_path, line("a"), line("b"), line("a", temperature=0))
+    message = "custom_id is that of line 1, too. Give each line one of its own."
+    assert found.refusals == [Refusal(3, "a", "duplicate_custom_id", message)]
+    assert [list(group.custom_ids()) for group in found.groups] == [[(1, "a"), (2, "b")]]
+
+
+def test_sorting_again_leaves_the_files_as_they_are(tmp_path: Path) -> None:
+    one = sort(tmp_path, line("a"), "{", line("b", n=2))
+    before = [group.rows.stat().st_mtime_ns for group in one.groups]
+    assert sort(tmp_path, line("a"), "{", line("b", n=2)) == one
+    assert [group.rows.stat().st_mtime_ns for group in one.groups] == before
+
+
+def test_too_many_groups_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_MOST_GROUPS", 2)
+    with pytest.raises(InputError, match=r"^Up to line 3, .* ask for answers in 2 different ways"):
+        sort(tmp_path, *(line(str(seed), seed=seed + 1) for seed in range(3)))
+    assert not (tmp_path / "groups" / "groups.json").exists()
+
+
+def test_a_digest_is_of_the_bytes_and_of_what_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").write_text("x")
+    assert digest(tmp_path / "a", 1) == digest(tmp_path / "b", 1) != digest(tmp_path / "a", 2)
+    with pytest.raises(InputError, match="does not exist"):
+        digest(tmp_path / "c")
