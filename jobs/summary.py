@@ -30,7 +30,7 @@ def print_summary(settings: Settings, database: Database, job: JobRecord, spec: 
     click.echo()
     for line in _errors(database, job):
         click.echo(line)
-    if spec.choices is None:
+    if spec.writes:
         click.echo(f"An answer had up to {counted(spec.max_tokens, 'token')}; --max-tokens changes that.\n")
     tell(found)
 

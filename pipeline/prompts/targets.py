@@ -9,6 +9,8 @@ from pipeline.prompts.template import Field, Template
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Row
 
+_PROBE = "a word"
+
 
 class Targets:
     """Behind the prompt's ids they are what encoding prompt and text as one gives.
@@ -24,8 +26,11 @@ class Targets:
         self._plain, self._column, self._joiner, self._cleaning = vocabulary.plain, column, joiner, cleaning
         self._template = Template((Field(column),))
         end = max((end for _, end, _ in vocabulary.special_spans(tail)), default=0)
-        behind = Place.START if whole else Place.MIDDLE
-        self._before, self._place = tail[end:], Place.AFTER_SPECIAL if end else behind
+        self._before = tail[end:]
+        if end:
+            self._place = _behind_special(vocabulary, tail, self._before)
+        else:
+            self._place = Place.START if whole else Place.MIDDLE
         self._before_ids = self._plain.encode(self._before, self._place).ids
 
     def ids(self, rows: Sequence[Row]) -> list[tuple[int, ...] | RowError]:
@@ -54,3 +59,11 @@ class Targets:
 
     def _empty(self) -> RowError:
         return RowError("empty", f'The column "{self._column}" is empty in this row, so there is nothing to score.')
+
+
+def _behind_special(vocabulary: Vocabulary, tail: str, before: str) -> Place:
+    """Where text behind the tail's last special token stands: some tokenizers see text there like any other."""
+    (whole,) = vocabulary.ids([tail + _PROBE])
+    places = (Place.AFTER_SPECIAL, Place.MIDDLE)
+    ids = {place: vocabulary.plain.encode(before + _PROBE, place).ids for place in places}
+    return next((place for place in places if whole[-len(ids[place]) :] == ids[place]), Place.AFTER_SPECIAL)

@@ -18,6 +18,8 @@ TOKENS = ("computed_tokens", "reused_tokens", "output_tokens")
 
 #: Batches that tell how quickly a model answers.
 _LATEST = 50
+#: Fields of a job that decide how long a row takes, besides its length.
+_WORK = ("prompt", "system", "choices", "multi_label", "score", "embed", "max_tokens", "n", "logprobs", "dtype")
 
 _BATCH_SUMS = ("n_ok", "n_truncated", "n_error", *TOKENS, *(f"{stage}_s" for stage in STAGES))
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
@@ -165,9 +167,8 @@ def _alike(connection: Connection, job: JobRecord) -> Iterator[str]:
 
 
 def _work_asked(spec_json: str) -> tuple[object, ...]:
-    """What decides how long a row takes, besides its length."""
     spec = json.loads(spec_json)
-    return tuple(spec.get(name) for name in ("prompt", "system", "choices", "max_tokens", "n", "logprobs", "dtype"))
+    return tuple(spec.get(name) for name in _WORK)
 
 
 def _latest_sums(job_id: str) -> Select[tuple[object, ...]]:

@@ -37,10 +37,18 @@ def test_of_many_samples_fewer_rows_are_shown(desk, summary):
     assert len(summary("night").split("\n\n")[0].splitlines()) == 1 + 2 * 5
 
 
-def test_labels_have_no_limit(desk, summary):
-    desk.done("night", choices=["good", "bad"])
+@pytest.mark.parametrize(
+    ("asked", "columns"),
+    [
+        ({"choices": ["good", "bad"]}, "LABEL\tSCORE"),
+        ({"score": "stars", "prompt": "{review}"}, "LOGPROB\tPERPLEXITY"),
+        ({"embed": "last"}, "EMBEDDING"),
+    ],
+)
+def test_what_is_not_written_has_no_limit(desk, summary, asked, columns):
+    desk.done("night", **asked)
     shown = summary("night")
-    assert "LABEL\tSCORE" in shown
+    assert columns in shown
     assert "--max-tokens" not in shown
 
 

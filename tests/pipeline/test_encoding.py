@@ -130,6 +130,16 @@ def test_a_text_to_be_scored_counts_in_its_batch_and_in_the_context(encoding, sh
     assert scoring.rows(shards[0], [5])[0][0].target == targets[5]
 
 
+def test_a_mean_shares_nothing_and_a_last_token_shares_what_comes_before_it(encoding, shards) -> None:
+    last, mean = (encoding(embed=pooling, max_tokens=256) for pooling in ("last", "mean"))
+    assert (bool(last.prefix), mean.prefix) == (True, ())
+    by_row, whole = (prompts_of(each.shard(shards[0]).prompts) for each in (last, mean))
+    assert {row_id: last.prefix + prompt.own_ids for row_id, prompt in by_row.items()} == {
+        row_id: prompt.own_ids for row_id, prompt in whole.items()
+    }
+    assert {prompt.cuts for prompt in whole.values()} == {()}
+
+
 def test_labels_are_a_task_without_a_model(encoding) -> None:
     task = encoding(choices=["yes", "no"], max_tokens=256).task
     assert isinstance(task, Choose)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.costs import Costs
 from pipeline.prefix_tree import additions, depth_first, distinct_tokens, find_cuts, with_cuts
-from pipeline.rows import Choose, Generate, Prompt
+from pipeline.rows import Choose, Embed, Generate, Prompt, Score
 
 ROWS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), max_size=40)
 FREE = Costs(token_s=1.0, key_s=0.0, level_s=0.0, reader_s=0.0)
@@ -134,6 +134,8 @@ def test_answers_count_as_long_as_they_may_be_and_labels_need_no_steps():
     assert cuts(Generate(6)) == {(10,)}
     assert cuts(Generate(7)) == {()}
     assert cuts(Choose(("a", "b"), ((1,), (2,)))) == {(10,)}
+    assert cuts(Score()) == cuts(Embed("last")) == {(10,)}
+    assert cuts(Embed("mean")) == {()}
 
 
 def test_what_rows_share_counts_once():

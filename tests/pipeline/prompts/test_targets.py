@@ -45,6 +45,17 @@ def test_behind_a_chat_template_a_text_follows_as_it_is(make, encoder_for, kind,
             assert encoder.prefix + found.own_ids + found.target == whole
 
 
+def test_so_it_does_right_behind_a_special_token(make, encoder_for, kind):
+    """Some tokenizers put a space before the first word there, and before no other."""
+    template = "<|im_start|>{{ messages[-1]['content'] }}<|im_end|>"
+    vocabulary, tokenizer = make(kind, template)
+    encoder = encoder_for(vocabulary, "Review: {text}", scored="answer")
+    asked = rows("positive", "a film", text="bad")
+    for row, found in zip(asked, encoder.encode(asked), strict=True):
+        whole = plain_ids(tokenizer, f"<|im_start|>Review: bad<|im_end|>{row.values['answer']}")
+        assert encoder.prefix + found.own_ids + found.target == whole
+
+
 def test_where_the_tokenizer_would_merge_them_the_text_is_encoded_by_itself(make, encoder_for):
     vocabulary, _ = make("llama3")
     before, whole, text = vocabulary.ids(["Say:\n", "Say:\n\nfoo", "\nfoo"])
