@@ -12,13 +12,14 @@ from jobs.session import Session
 from jobs.tables import counted
 from pipeline.errors import SpecError
 from pipeline.ingest.places import written
+from pipeline.job_file import place
 from pipeline.openai.groups import Group, digest, sort_batch
 from pipeline.openai.requests import Refusal
 from pipeline.openai.responses import error_line, output_line
 from pipeline.rows import Completion
 from pipeline.settings import Settings
 from pipeline.source import source_of
-from pipeline.spec import JobSpec, build_spec, place
+from pipeline.spec import JobSpec, build_spec
 from pipeline.store.database import Database
 from pipeline.store.queries import find_job, read_results
 from pipeline.store.records import JobRecord

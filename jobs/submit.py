@@ -10,11 +10,12 @@ from jobs.manner import Manner, manner_flags
 from pipeline.errors import SpecError
 from pipeline.ingest.inputs import is_input
 from pipeline.ingest.paths import require_columns
+from pipeline.job_file import place, read_job_file
 from pipeline.prompts.cut_column import column_to_cut
 from pipeline.prompts.template import Template
 from pipeline.settings import Settings
 from pipeline.source import source_of
-from pipeline.spec import JobSpec, build_spec, place, read_job_file
+from pipeline.spec import JobSpec, build_spec
 
 
 @click.command(short_help="Answer every row of a table.")

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from pipeline.errors import SpecError, nearest
@@ -55,10 +54,8 @@ _COMPARING = ("length_normalize", "multi_label", "prior_correction")
 #: Below, logits divided by it leave the range of numbers, and there is nothing left to draw.
 _LEAST_TEMPERATURE = 0.01
 
-
 #: In a database's URL, as SQLAlchemy reads it: it may hold a slash.
 _PASSWORD = re.compile("://[^:@/]*:[^@]*@")
-_RELATIVE_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)([^?]*)(.*)")
 
 #: More would leave no room for anything else in the table of jobs.
 _LONGEST_NAME = 64
@@ -210,69 +207,12 @@ class JobSpec(BaseModel):
         ]
 
 
-def read_job_file(path: Path) -> dict[str, Any]:
-    """The fields of a YAML job file, its paths taken from where the file is. Raises SpecError."""
-    try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"The job file {path} cannot be read: {_reason(error)}.") from error
-    except yaml.YAMLError as error:
-        raise SpecError(f"The job file {path} is not YAML: {error}") from error
-    if not isinstance(fields, dict):
-        raise SpecError(f"The job file {path} must hold fields such as `prompt: ...`, one a line.")
-    if "from" in fields and "inputs" not in fields:  # the flag's name, which Python keeps for itself
-        fields["inputs"] = fields.pop("from")
-    return place({str(name): value for name, value in fields.items()}, path.parent)
-
-
-def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Paths made absolute, so that the job means the same wherever it is resumed, and `prompt: @FILE` read.
-
-    A model or an adapter is a path where one is there; anything else stays as it is.
-    """
-    placed = dict(fields)
-    if isinstance(prompt := fields.get("prompt"), str):
-        placed["prompt"] = _read_text(prompt, base, "prompt")
-    if isinstance(sql := fields.get("sql"), str):
-        placed["sql"] = _read_text(sql, base, "SQL")
-    for field in ("model", "adapter"):
-        if isinstance(weights := fields.get(field), str) and (base / Path(weights).expanduser()).exists():
-            placed[field] = _absolute(weights, base)
-    if isinstance(output := fields.get("output"), str):
-        placed["output"] = _absolute(output, base)
-    inputs = _one_as_many(fields.get("inputs"))
-    if isinstance(inputs, list | tuple):
-        placed["inputs"] = [_absolute(name, base) if isinstance(name, str) and name else name for name in inputs]
-    return placed
-
-
 def build_spec(fields: dict[str, Any]) -> JobSpec:
     """Validate; raises SpecError with one sentence a fault, and the nearest name for an unknown field."""
     try:
         return JobSpec.model_validate(fields)
     except ValidationError as error:
         raise SpecError("\n".join(_sentence(fault) for fault in error.errors())) from error
-
-
-def _absolute(name: str, base: Path) -> str:
-    if file := _RELATIVE_SQLITE.fullmatch(name):
-        return f"{file[1]}{(base / Path(file[2]).expanduser()).absolute()}{file[3]}"
-    return name if name == "-" or "://" in name else str((base / Path(name).expanduser()).absolute())
-
-
-def _read_text(text: str, base: Path, what: str) -> str:
-    """`@FILE` is the file's text less one final newline; anything else is the text itself."""
-    if not text.startswith("@"):
-        return text
-    path = base / Path(text[1:]).expanduser()
-    try:
-        return path.read_text(encoding="utf-8").removesuffix("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"The {what} file {path} cannot be read: {_reason(error)}.") from error
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
 
 
 def _sentence(fault: Any) -> str:

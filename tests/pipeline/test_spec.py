@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import SpecError
-from pipeline.spec import HARMLESS, JobSpec, build_spec, place, read_job_file
+from pipeline.job_file import place, read_job_file
+from pipeline.spec import HARMLESS, JobSpec, build_spec
 
 FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
 #: Each field with another value than FIELDS and the defaults give it.
