@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from pipeline.constraints import Guide
 from pipeline.inference.capacity import Capacity, is_out_of_memory
 from pipeline.inference.crew import Crew
 from pipeline.inference.lane_pool import LanePool
@@ -30,7 +31,7 @@ Report = Callable[[Tensor, Tensor], Sequence[TokenLogprob | None]]
 
 
 class Generation:
-    """One batch; `run` closes every answer. The picker knows the answers by their places."""
+    """One batch; `run` closes every answer. The picker and its guide know the answers by their places."""
 
     def __init__(
         self,
@@ -42,9 +43,10 @@ class Generation:
         pool: LanePool,
         capacity: Capacity,
         report: Report | None = None,
+        guide: Guide | None = None,
     ) -> None:
         self._model, self._stem, self._rule, self._picker = model, stem, rule, picker
-        self._capacity, self._report = capacity, report
+        self._capacity, self._report, self._guide = capacity, report, guide
         blocks = pool.open([answer.longest for answer in answers])
         self._ranks = [
             Rank(lanes, deque(answer for answer in answers if length_class(answer.longest) == longest))
@@ -112,12 +114,14 @@ class Generation:
 
     def _append(self, answer: Answer, token: int, logprob: TokenLogprob | None) -> None:
         if token < 0:
-            answer.finish = "numeric"
+            stuck = self._guide is not None and self._guide.is_stuck(answer.place)
+            answer.finish = "stuck" if stuck else "numeric"
             return
         answer.token_ids.append(token)
         if logprob is not None:
             answer.logprobs.append(logprob)
-        if self._rule.stops(answer.token_ids):
+        whole = self._guide is not None and self._guide.take(answer.place, token)
+        if whole or self._rule.stops(answer.token_ids):
             answer.finish = "stop"
         elif len(answer.token_ids) >= answer.limit:
             answer.finish = "length"

@@ -10,7 +10,7 @@ from pipeline.rows import TokenLogprob
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """What one row has generated so far; `finish` is set when it stops: stop, length or numeric."""
+    """What one row has generated so far; `finish` is set when it stops: stop, length, numeric or stuck."""
 
     place: int  #: among the rows of the stem
     prompt: Sequence[int]
