@@ -18,6 +18,7 @@ class Answer:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
+    overdue: int = 0  #: of `token_ids`, those before the newest one that the model has not read either
 
     @property
     def length(self) -> int:

@@ -67,6 +67,14 @@ class Picker:
             penalty.add(places, token_ids)
         return token_ids
 
+    def pass_over(self, place: int, token_ids: Sequence[int]) -> None:
+        """These came next without a choice. What follows is picked as it would be behind one."""
+        for token in token_ids:
+            if self._numbers:
+                self._numbers[place].random()
+            for penalty in self._penalties:
+                penalty.add([place], torch.tensor([token]))
+
     def _warp(self, scores: Tensor) -> Tensor:
         for warper in self._warpers:
             scores = warper(None, scores)
