@@ -98,6 +98,9 @@ def _estimate(
     if spec.score is not None:
         scored = sum(len(prompt.target) for prompt in found.prompts)
         yield f"The text of {spec.score} will be scored behind the prompt: {counted(scored, 'token')} in these rows."
+    if spec.constraint is not None:
+        shape = {"json_schema": "JSON schema", "regex": "regular expression", "grammar": "grammar"}
+        yield f"Each answer will be held to the {shape[spec.constraint.kind]} while it is written."
     if spec.logprobs is not None:
         likeliest = f", and those of the {spec.logprobs} likeliest in its place" if spec.logprobs else ""
         yield f"Each token's log-probability will be recorded{likeliest}."

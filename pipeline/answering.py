@@ -64,4 +64,5 @@ class Answering:
 
 
 def make_engine(means: Means, settings: Settings) -> Engine:
-    return Engine(means.model, PrefixStore.open(means.model, settings), means.vocabulary.decode)
+    prefixes = PrefixStore.open(means.model, settings)
+    return Engine(means.model, prefixes, means.vocabulary.decode, constraints=means.constraints)

@@ -49,7 +49,7 @@ def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
         return Score(spec.logprobs)
     if spec.embed is not None:
         return Embed(spec.embed)
-    return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs)
+    return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs, spec.constraint)
 
 
 def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, context: int) -> Prompt | Completion:

@@ -30,6 +30,7 @@ def read_job_file(path: Path) -> dict[str, Any]:
 def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
     """Paths made absolute, so that the job means the same wherever it is resumed, and `prompt: @FILE` read.
 
+    So is what `json_schema` and `grammar` name, where it is no schema written out.
     A model or an adapter is a path where one is there; anything else stays as it is.
     """
     placed = dict(fields)
@@ -37,6 +38,9 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
         placed["prompt"] = _read_text(prompt, base, "prompt")
     if isinstance(sql := fields.get("sql"), str):
         placed["sql"] = _read_text(sql, base, "SQL")
+    for field, what in (("json_schema", "JSON schema"), ("grammar", "grammar")):
+        if isinstance(shape := fields.get(field), str):
+            placed[field] = _read_text(f"@{shape}", base, what)
     for field in ("model", "adapter"):
         if isinstance(weights := fields.get(field), str) and (base / Path(weights).expanduser()).exists():
             placed[field] = _absolute(weights, base)

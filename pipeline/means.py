@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pipeline.calibration import read_costs
+from pipeline.constraints import Constraints
 from pipeline.costs import Costs
 from pipeline.encoder import make_encoder, make_task
 from pipeline.inference.checkpoint import Checkpoint
@@ -25,6 +26,7 @@ class Means:
     vocabulary: Vocabulary
     model: LanguageModel
     costs: Costs
+    constraints: Constraints
 
 
 def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Means:
@@ -33,10 +35,12 @@ def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Mea
     trust = spec.trust_remote_code
     vocabulary = Vocabulary(save_tokenizer(checkpoint, settings.home, trust_remote_code=trust))
     make_task(spec, make_encoder(spec, template, vocabulary, datetime.now().astimezone(), sample=()))
+    constraints = Constraints(vocabulary)
+    constraints.require(spec.constraint)
     dtype = "float32" if spec.deterministic and spec.dtype == "auto" else spec.dtype
     embeds = spec.embed is not None
     model = load_model(checkpoint, settings.device, dtype, trust_remote_code=trust, embeds=embeds)
     costs = read_costs(settings.home, model)
     if spec.deterministic:
-        return Means(template, vocabulary, deterministic(model), replace(costs, level_s=math.inf))
-    return Means(template, vocabulary, model, costs)
+        return Means(template, vocabulary, deterministic(model), replace(costs, level_s=math.inf), constraints)
+    return Means(template, vocabulary, model, costs, constraints)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from pipeline.constraints import Constraints
 from pipeline.encoder import make_encoder, make_task
 from pipeline.inference.checkpoint import Checkpoint
 from pipeline.inference.loading import read_context, save_tokenizer
@@ -24,5 +25,7 @@ def load_outfit(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Ou
     trust = spec.trust_remote_code
     directory = save_tokenizer(checkpoint, settings.home, trust_remote_code=trust)
     now = datetime.now().astimezone()
-    make_task(spec, make_encoder(spec, Template.parse(spec.prompt), Vocabulary(directory), now, sample=()))
+    vocabulary = Vocabulary(directory)
+    make_task(spec, make_encoder(spec, Template.parse(spec.prompt), vocabulary, now, sample=()))
+    Constraints(vocabulary).require(spec.constraint)
     return Outfit(directory, read_context(checkpoint, trust_remote_code=trust, embeds=spec.embed is not None))

@@ -24,4 +24,6 @@ def profile_job(spec: JobSpec, means: Means, rows: Sequence[Row], settings: Sett
     task = excerpt.task
     if isinstance(task, Generate):
         task = replace(task, max_tokens=min(task.max_tokens, MAX_TOKENS))
-    return profile(means.model, batches, task, means.vocabulary.decode, settings.prefix_bytes)
+    return profile(
+        means.model, batches, task, means.vocabulary.decode, settings.prefix_bytes, constraints=means.constraints
+    )

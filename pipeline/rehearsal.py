@@ -49,7 +49,7 @@ def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int
     if isinstance(task, Generate):
         task = replace(task, max_tokens=min(task.max_tokens, _TIMED_TOKENS), stop=(), samples=1)
     timed = sorted(prompts, key=lambda prompt: prompt.tokens)[len(prompts) // 4 :][:_TIMED_ROWS]
-    engine = Engine(means.model, PrefixStore(0), means.vocabulary.decode)
+    engine = Engine(means.model, PrefixStore(0), means.vocabulary.decode, constraints=means.constraints)
     _, timing = engine.answer(Batch("rehearsal", 0, 0, 1, excerpt.prefix, tuple(timed)), task)
     return Rehearsal(
         prefix=excerpt.prefix,

@@ -160,6 +160,14 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a written answer is held to, token by token."""
+
+    kind: Literal["json_schema", "regex", "grammar"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Generate:
     """Write on after the prompt until a stop token, a stop string or the limit."""
 
@@ -168,6 +176,7 @@ class Generate:
     sampling: Sampling = Sampling()
     samples: int = 1  #: answers to each row
     logprobs: int | None = None  #: None: none; 0: of each token of the answer; k: of the k likeliest in its place too
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)

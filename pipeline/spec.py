@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from pipeline.errors import SpecError, nearest
-from pipeline.rows import Sampling
+from pipeline.rows import Constraint, Sampling
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 
@@ -25,6 +25,21 @@ def _number_as_text(value: object) -> object:
 
 def _split_at_commas(value: object) -> object:
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+def _schema_as_text(value: object) -> object:
+    """Always spelled alike. The order of its properties stays: it is that in which they are written."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise ValueError(f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError('it is no JSON schema, which is an object such as {"type": "object", "properties": ...}')
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"it holds what JSON has no form for: {error}") from error
 
 
 Several = Annotated[tuple[NonEmpty, ...], BeforeValidator(_one_as_many)]
@@ -46,7 +61,9 @@ _SAMPLING = tuple(field.name for field in dataclasses.fields(Sampling))
 #: Of these, the ones that have a meaning only where tokens are drawn at random.
 _DRAWING = ("top_k", "top_p", "min_p", "seed")
 #: All that has a meaning only where text is written.
-_WRITING = ("max_tokens", "stop", *_SAMPLING, "n", "logprobs")
+_WRITING = ("max_tokens", "stop", *_SAMPLING, "n", "logprobs", "json_schema", "regex", "grammar")
+#: What a written answer may be held to.
+_SHAPES: tuple[Literal["json_schema", "regex", "grammar"], ...] = ("json_schema", "regex", "grammar")
 #: What a row may be asked for instead of written text.
 _TASKS = ("choices", "score", "embed")
 #: All that says how labels are compared.
@@ -80,6 +97,9 @@ class JobSpec(BaseModel):
     prior_correction: bool = False
     score: NonEmpty | None = None
     embed: Literal["last", "mean"] | None = None
+    json_schema: Annotated[str, BeforeValidator(_schema_as_text)] | None = None
+    regex: NonEmpty | None = None
+    grammar: NonEmpty | None = None
     max_tokens: int = Field(default=256, ge=1)
     stop: Several = ()
     temperature: float = Field(default=0.0, ge=0, le=100)
@@ -129,6 +149,10 @@ class JobSpec(BaseModel):
         told = {"logprobs"} if self.score is not None else set()
         if tasks and (flags := self._given(tuple(name for name in _WRITING if name not in told))):
             raise ValueError(f"{flags[0]} has no meaning with {tasks[0]}: nothing is generated; leave it out")
+        if len(shapes := self._given(_SHAPES)) > 1:
+            raise ValueError(
+                f"{shapes[0]} and {shapes[1]} are two shapes, and an answer has one; leave one of them out"
+            )
         if self.cut is not None and self.on_too_long == "error":
             raise ValueError("--cut needs --on-too-long, which says how: head, tail, middle or salient")
         if self.output is not None and self.output.suffix.lower() not in OUTPUT_FORMATS:
@@ -178,6 +202,12 @@ class JobSpec(BaseModel):
     def beside(self) -> tuple[str, ...]:
         """Columns that are read besides those of the prompt."""
         return () if self.score is None else (self.score,)
+
+    @property
+    def constraint(self) -> Constraint | None:
+        """What answers are held to while they are written."""
+        found = ((shape, getattr(self, shape)) for shape in _SHAPES)
+        return next((Constraint(shape, text) for shape, text in found if text is not None), None)
 
     @property
     def writes(self) -> bool:

@@ -130,4 +130,4 @@ def test_the_result_columns_that_it_lists_are_those_of_the_table():
     listed = {
         name for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
     }
-    assert listed == {column.name for column in results.c} - {"job_id", "parsed"} - UNSHOWN
+    assert listed == {column.name for column in results.c} - {"job_id"} - UNSHOWN

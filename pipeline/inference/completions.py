@@ -1,6 +1,8 @@
 """What the engine found, as the completion of a row: answers written out, labels chosen, or why there is neither."""
 
+import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +18,13 @@ from pipeline.timing import Stopwatch
 #: From so likely on, one of several labels is taken to hold.
 _HOLDS = 0.5
 _NUMERIC = "The model's logits for this row are not finite numbers, so there is no honest answer."
+
+_STUCK = (
+    "The answer cannot go on: the vocabulary has no token for what the schema, expression or grammar asks next, or it "
+    "asks for more than can be computed. Make it simpler."
+)
+#: Of a pair of surrogates, which no text may hold by itself.
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +65,12 @@ def broken(prompt: Prompt, prompt_tokens: int, error: Exception) -> Completion:
     )
 
 
-def written(seat: Seat, answers: Sequence[Answer], rule: StopRule) -> Completion:
-    """`answers` are all samples of the row."""
+def written(seat: Seat, answers: Sequence[Answer], rule: StopRule, *, parses: bool = False) -> Completion:
+    """`answers` are all samples of the row. Where it `parses`, they are held to a JSON schema."""
     if any(answer.finish == "numeric" for answer in answers):
         return _failed(seat)
+    if any(answer.finish == "stuck" for answer in answers):
+        return replace(_failed(seat), error_type="constraint", error=_STUCK)
     samples = tuple(_sample(answer, rule) for answer in answers)
     cut = any(sample.finish_reason == "length" for sample in samples)
     return Completion(
@@ -73,6 +84,7 @@ def written(seat: Seat, answers: Sequence[Answer], rule: StopRule) -> Completion
         output_tokens=sum(sample.output_tokens for sample in samples),
         samples=samples if len(samples) > 1 else (),
         logprobs=samples[0].logprobs,
+        parsed=_parsed(answers[0], rule) if parses else None,
     )
 
 
@@ -127,6 +139,18 @@ def embedded(seat: Seat, vector: Tensor) -> Completion:
         reused_tokens=seat.shared,
         embedding=vector.numpy().astype("<f4").tobytes(),
     )
+
+
+def _parsed(answer: Answer, rule: StopRule) -> str | None:
+    """The answer as JSON, always spelled alike. None where it was cut, or is beyond what numbers can hold."""
+    if answer.finish != "stop" or rule.cuts(answer.token_ids):
+        return None
+    try:
+        value = json.loads(rule.text(answer.token_ids))
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return None
+    return json.dumps(value) if _HALF.search(text) else text
 
 
 def _sample(answer: Answer, rule: StopRule) -> Sample:

@@ -9,6 +9,7 @@ from pipeline.inference.attention import Decode, Own
 from pipeline.inference.forward import forward, positions, whole_rows
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.ranks import Answer, Rank
+from pipeline.inference.spans import Spans
 from pipeline.inference.stem import Stem
 
 
@@ -28,22 +29,33 @@ class Crew:
         self._levels = stem.levels(self.places, [1] * len(self.places))
 
     def step(self) -> Tensor:
-        """Logits [running, vocab] after each row's newest token."""
+        """Logits [running, vocab] after each row's newest token; none may be overdue."""
         return forward(self._model, self._token_ids, self._positions, 0, self._levels, self._own())
 
     def step_with(self, newcomers: Sequence[tuple[Rank, Sequence[Answer]]]) -> Tensor:
-        """The same, and logits after the prompts of those just admitted, in their order: one forward for all."""
+        """The same, and logits after the prompts of those just admitted, in their order: one forward for all.
+
+        What is overdue comes first, so that the newest tokens find its keys in their lanes.
+        """
         answers = [answer for _, admitted in newcomers for answer in admitted]
         places, lengths = [answer.place for answer in answers], [len(answer.prompt) for answer in answers]
         token_ids = self._numbers([token for answer in answers for token in answer.prompt])
-        running = len(self.places)
+        late = [answer for answer in self.answers if answer.overdue]
+        late_places, late_lengths = [answer.place for answer in late], [answer.overdue for answer in late]
+        before, running = sum(late_lengths), len(self.places)
         return forward(
             self._model,
-            torch.cat([self._token_ids, token_ids]),
-            torch.cat([self._positions, self._numbers(positions(self._stem, places, lengths))]),
-            keep=torch.cat([self._numbers(range(running)), running - 1 + self._numbers(lengths).cumsum(0)]),
-            levels=self._stem.levels([*self.places, *places], [*[1] * running, *lengths]),
-            own=[*self._own(), *self._prompts(newcomers)],
+            torch.cat([self._numbers(_overdue_ids(late)), self._token_ids, token_ids]),
+            torch.cat(
+                [
+                    self._numbers(_overdue_positions(self._stem, late)),
+                    self._positions,
+                    self._numbers(positions(self._stem, places, lengths)),
+                ]
+            ),
+            keep=before + torch.cat([self._numbers(range(running)), running - 1 + self._numbers(lengths).cumsum(0)]),
+            levels=self._stem.levels([*late_places, *self.places, *places], [*late_lengths, *[1] * running, *lengths]),
+            own=[*self._spans(), *self._own(), *self._prompts(newcomers)],
         )
 
     def advance(self, token_ids: Tensor) -> None:
@@ -66,6 +78,24 @@ class Crew:
             for rank, places, longest in ranks
         ]
 
+    def _spans(self) -> list[Own]:
+        """In the order of the answers."""
+        late = [
+            (rank, [(lane, answer) for lane, answer in enumerate(rank.running) if answer.overdue])
+            for rank in self._ranks
+        ]
+        return [
+            Spans(
+                self._model.kernel,
+                rank.lanes,
+                [lane for lane, _ in some],
+                [answer.length - answer.overdue for _, answer in some],
+                [answer.overdue for _, answer in some],
+            )
+            for rank, some in late
+            if some
+        ]
+
     def _prompts(self, newcomers: Sequence[tuple[Rank, Sequence[Answer]]]) -> list[Own]:
         return [
             own
@@ -80,3 +110,12 @@ class Crew:
 
     def _numbers(self, values: Sequence[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.long, device=self._model.device)
+
+
+def _overdue_ids(answers: Sequence[Answer]) -> list[int]:
+    return [token for answer in answers for token in answer.token_ids[-answer.overdue - 1 : -1]]
+
+
+def _overdue_positions(stem: Stem, answers: Sequence[Answer]) -> list[int]:
+    ends = [(answer, stem.lengths[answer.place] + answer.length) for answer in answers]
+    return [position for answer, end in ends for position in range(end - answer.overdue, end)]

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from pipeline.constraints import Constraints, Guide
 from pipeline.inference.capacity import FORWARD_TOKENS, Capacity, is_out_of_memory, usual_lane_bytes
 from pipeline.inference.completions import Finished, chosen, embedded, finish, scored, written
 from pipeline.inference.embeddings import embed
@@ -40,12 +41,15 @@ class Engine:
         *,
         forward_tokens: int = FORWARD_TOKENS,
         max_lane_bytes: int | None = None,
+        constraints: Constraints | None = None,
     ) -> None:
+        """Without `constraints`, no answer can be held to any."""
         self._model, self._prefixes, self._decode = model, prefixes, decode
         self._pool = LanePool(model.shape, max_lane_bytes or usual_lane_bytes(model.device))
         self._capacity = Capacity(forward_tokens)
         self._labelling = Labelling(model, self._capacity)
         self._text = token_text(decode)
+        self._constraints = constraints
 
     @property
     def device(self) -> str:
@@ -110,15 +114,27 @@ class Engine:
             Answer(place, seat.own_ids, min(task.max_tokens, self._model.context - seat.tokens))
             for place, (seat, _) in enumerate(every)
         ]
+        guide = self._guide(task, len(every))
         picker = Picker(
             task.sampling,
             [(seat.prompt.row_id, sample_no) for seat, sample_no in every],
             [seat.token_ids for seat, _ in every],
+            guide,
         )
         report = self._report(task.logprobs)
-        Generation(self._model, stem, answers, rule, picker, self._pool, self._capacity, report).run(watch)
+        Generation(self._model, stem, answers, rule, picker, self._pool, self._capacity, report, guide).run(watch)
         n = task.samples
-        return [partial(written, answers=answers[n * row : n * (row + 1)], rule=rule) for row in range(len(seats))]
+        parses = task.constraint is not None and task.constraint.kind == "json_schema"
+        return [
+            partial(written, answers=answers[n * row : n * (row + 1)], rule=rule, parses=parses)
+            for row in range(len(seats))
+        ]
+
+    def _guide(self, task: Generate, count: int) -> Guide | None:
+        if task.constraint is None:
+            return None
+        assert self._constraints is not None
+        return self._constraints.guide(task.constraint, count, self._model.stop_ids)
 
     def _choose(self, stem: Stem, seats: list[Seat], task: Choose, watch: Stopwatch) -> list[Complete]:
         with watch.stage("prefill"):

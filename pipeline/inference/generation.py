@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from pipeline.constraints import Guide
 from pipeline.inference.capacity import Capacity, is_out_of_memory
 from pipeline.inference.crew import Crew
 from pipeline.inference.lane_pool import LanePool
@@ -30,7 +31,7 @@ Report = Callable[[Tensor, Tensor], Sequence[TokenLogprob | None]]
 
 
 class Generation:
-    """One batch; `run` closes every answer. The picker knows the answers by their places."""
+    """One batch; `run` closes every answer. The picker and its guide know the answers by their places."""
 
     def __init__(
         self,
@@ -42,9 +43,13 @@ class Generation:
         pool: LanePool,
         capacity: Capacity,
         report: Report | None = None,
+        guide: Guide | None = None,
     ) -> None:
         self._model, self._stem, self._rule, self._picker = model, stem, rule, picker
-        self._capacity, self._report = capacity, report
+        self._capacity, self._report, self._guide = capacity, report, guide
+        # What must come next needs no logits, unless they are to be told; how much of it a forward reads beside a row's
+        # own tokens depends on other rows, and so do last digits.
+        self._skips = guide is not None and report is None and not model.deterministic
         blocks = pool.open([answer.longest for answer in answers])
         self._ranks = [
             Rank(lanes, deque(answer for answer in answers if length_class(answer.longest) == longest))
@@ -62,7 +67,8 @@ class Generation:
     def _admit(self) -> list[tuple[Rank, list[Answer]]]:
         """The longest rows first, for they may take longest; a row that no forward holds runs when it is alone."""
         most = min(self._capacity.rows, max(1, _LOGITS // self._model.vocab_size))
-        room, seats = self._capacity.tokens, most - len(self._crew.answers)
+        room = self._capacity.tokens - sum(answer.overdue for answer in self._crew.answers)
+        seats = most - len(self._crew.answers)
         newcomers = []
         for rank in self._ranks:
             if admitted := rank.admit(room, seats):
@@ -82,13 +88,13 @@ class Generation:
 
     def _forward(self, newcomers: Sequence[tuple[Rank, Sequence[Answer]]]) -> Tensor | None:
         """None where memory ran out, and less is to be tried."""
-        if not newcomers:
+        if not newcomers and not any(answer.overdue for answer in self._crew.answers):
             return self._crew.step()
         try:
             return self._crew.step_with(newcomers)
         except Exception as error:
             tokens = [len(answer.prompt) for _, admitted in newcomers for answer in admitted]
-            if not is_out_of_memory(error) or len(self._crew.answers) + len(tokens) == 1:
+            if not is_out_of_memory(error) or not newcomers or len(self._crew.answers) + len(tokens) == 1:
                 raise
             if len(tokens) == 1:
                 self._capacity.rows = len(self._crew.answers)
@@ -103,21 +109,34 @@ class Generation:
         picked = self._picker.choose([answer.place for answer in answers], logits)
         told = [None] * len(answers) if self._report is None else self._report(logits, picked)
         for answer, token, logprob in zip(answers, picked.tolist(), told, strict=True):
+            answer.overdue = 0
             self._append(answer, token, logprob)
+            if self._guide is not None and self._skips:
+                self._append_forced(answer, self._guide)
         left = [rank.close() for rank in self._ranks]
-        if any(left) or len(answers) > len(self._crew.answers):
+        if any(left) or any(answer.overdue for answer in answers) or len(answers) > len(self._crew.answers):
             self._crew = Crew(self._model, self._stem, self._ranks)
         else:
             self._crew.advance(picked)
 
     def _append(self, answer: Answer, token: int, logprob: TokenLogprob | None) -> None:
         if token < 0:
-            answer.finish = "numeric"
+            stuck = self._guide is not None and self._guide.is_stuck(answer.place)
+            answer.finish = "stuck" if stuck else "numeric"
             return
         answer.token_ids.append(token)
         if logprob is not None:
             answer.logprobs.append(logprob)
-        if self._rule.stops(answer.token_ids):
+        whole = self._guide is not None and self._guide.take(answer.place, token)
+        if whole or self._rule.stops(answer.token_ids):
             answer.finish = "stop"
         elif len(answer.token_ids) >= answer.limit:
             answer.finish = "length"
+
+    def _append_forced(self, answer: Answer, guide: Guide) -> None:
+        """All that must come next, without a forward; the next one reads it beside the newest token."""
+        before = len(answer.token_ids)
+        while answer.finish is None and (forced := guide.forced(answer.place)):
+            self._append(answer, forced[0], None)
+        answer.overdue = len(answer.token_ids) - before
+        self._picker.pass_over(answer.place, answer.token_ids[before:])

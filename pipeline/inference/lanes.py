@@ -33,6 +33,10 @@ class Lanes:
         self._values = [self._room() for _ in range(shape.layers)]
 
     @property
+    def device(self) -> torch.device:
+        return self._shape.device
+
+    @property
     def nbytes(self) -> int:
         return self.count * self.capacity * self._shape.bytes_per_token()
 
@@ -47,6 +51,15 @@ class Lanes:
         lane = self._lane[: len(places)]
         self._keys[layer][lane, :, places] = keys
         self._values[layer][lane, :, places] = values
+
+    def put(self, layer: int, lanes: Tensor, places: Tensor, keys: Tensor, values: Tensor) -> None:
+        """keys, values [tokens, kv_heads, dim] go to place places[i] of lane lanes[i]."""
+        self._keys[layer][lanes, :, places] = keys
+        self._values[layer][lanes, :, places] = values
+
+    def copies(self, layer: int, lanes: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+        """The first `tokens` places of these lanes, as `read` has them, but copied."""
+        return self._keys[layer][lanes, :, :tokens], self._values[layer][lanes, :, :tokens]
 
     def read(self, layer: int, rows: int, tokens: int, first: int = 0) -> tuple[Tensor, Tensor]:
         """Views of the first `tokens` places of lanes first..first+rows."""

@@ -14,5 +14,13 @@ def window_mask(queries: Tensor, keys: Tensor, window: int) -> Tensor:
     return _additive(queries[:, :, None] - keys[:, None, :] < window)[:, None]
 
 
+def past_mask(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
+    """The same, where the future is hidden too."""
+    seen = keys[:, None, :] <= queries[:, :, None]
+    if window is not None:
+        seen &= queries[:, :, None] - keys[:, None, :] < window
+    return _additive(seen)[:, None]
+
+
 def _additive(seen: Tensor) -> Tensor:
     return torch.zeros(seen.shape, device=seen.device).masked_fill(~seen, float("-inf"))

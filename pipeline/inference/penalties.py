@@ -54,6 +54,7 @@ class Penalty:
             self._counts[place] += 1
         if columns and max(columns) >= self._seen.shape[1]:
             self._seen = pad(self._seen, (0, max(columns) + _ROOM - self._seen.shape[1]), value=_NOTHING)
+        token_ids = token_ids.to(self._seen.device)
         self._seen[self._index(places), self._index(columns)] = token_ids.where(token_ids >= 0, _NOTHING)
 
     def _index(self, numbers: Sequence[int]) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity
 
+from pipeline.constraints import Constraints
 from pipeline.inference.engine import Engine
 from pipeline.inference.matrix_rate import Product, finish, large_rate, matrix_rate
 from pipeline.inference.model import LanguageModel
@@ -44,12 +45,23 @@ class Profile:
         return self.operations / self.seconds
 
 
-def profile(model: LanguageModel, batches: Sequence[Batch], task: Task, decode: Decoder, prefix_bytes: int) -> Profile:
+def profile(
+    model: LanguageModel,
+    batches: Sequence[Batch],
+    task: Task,
+    decode: Decoder,
+    prefix_bytes: int,
+    constraints: Constraints | None = None,
+) -> Profile:
     """Takes two passes over the batches and a bit; each computes the shared prefixes anew."""
-    _answer(model, batches[:1], task, decode, prefix_bytes)
-    seconds, completions, computed = _answer(model, batches, task, decode, prefix_bytes)
+
+    def fresh(of: LanguageModel) -> Engine:
+        return Engine(of, PrefixStore(prefix_bytes), decode, constraints=constraints)
+
+    _answer(fresh(model), model.device, batches[:1], task)
+    seconds, completions, computed = _answer(fresh(model), model.device, batches, task)
     with marked(model) as (named, products), _recorder(model.device) as recorder:
-        profiled_s, *_ = _answer(named, batches, task, decode, prefix_bytes)
+        profiled_s, *_ = _answer(fresh(named), model.device, batches, task)
     by_part = _seconds_by_part(recorder.events(), model)
     whole = max(profiled_s, sum(by_part.values()))
     shares = {part.value: by_part[part] / whole for part in Part if part in by_part}
@@ -102,14 +114,13 @@ def _matrix_operations(products: Counter[Product]) -> int:
 
 
 def _answer(
-    model: LanguageModel, batches: Sequence[Batch], task: Task, decode: Decoder, prefix_bytes: int
+    engine: Engine, device: torch.device, batches: Sequence[Batch], task: Task
 ) -> tuple[float, list[Completion], int]:
     """Seconds, the completions, and how many prompt tokens were computed, by an engine that has seen no prefix yet."""
-    engine = Engine(model, PrefixStore(prefix_bytes), decode)
-    finish(model.device)
+    finish(device)
     started = time.perf_counter()
     outcomes = [engine.answer(batch, task) for batch in batches]
-    finish(model.device)
+    finish(device)
     seconds = time.perf_counter() - started
     completions = [completion for answered, _ in outcomes for completion in answered]
     return seconds, completions, sum(timing.computed_tokens for _, timing in outcomes)

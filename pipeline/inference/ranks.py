@@ -10,7 +10,7 @@ from pipeline.rows import TokenLogprob
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """What one row has generated so far; `finish` is set when it stops: stop, length or numeric."""
+    """What one row has generated so far; `finish` is set when it stops: stop, length, numeric or stuck."""
 
     place: int  #: among the rows of the stem
     prompt: Sequence[int]
@@ -18,6 +18,7 @@ class Answer:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
+    overdue: int = 0  #: of `token_ids`, those before the newest one that the model has not read either
 
     @property
     def length(self) -> int:

@@ -4,14 +4,18 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers.generation.logits_process import (
     MinPLogitsWarper,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
 )
 
+from pipeline.constraints import Guide
 from pipeline.inference.penalties import Penalty, presence, repetition
 from pipeline.rows import Sampling
 
@@ -28,28 +32,48 @@ class Picker:
     A sample is known by its place among all of them; it may come and go between steps.
     """
 
-    def __init__(self, sampling: Sampling, rows: Sequence[tuple[int, int]], histories: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self,
+        sampling: Sampling,
+        rows: Sequence[tuple[int, int]],
+        histories: Sequence[Sequence[int]],
+        guide: Guide | None = None,
+    ) -> None:
         """`rows` are (row_id, sample_no); `histories` all token ids of each one's prompt, shared ones included."""
+        self._guide = guide
         self._penalties = _penalties(sampling, histories)
         self._warpers = _warpers(sampling)
         draws = sampling.temperature > 0
         self._numbers = [row_numbers(sampling.seed, *row) for row in rows] if draws else []
 
     def choose(self, places: Sequence[int], logits: Tensor) -> Tensor:
-        """logits [rows, vocab], of distinct places -> token ids [rows], -1 where the logits are not finite numbers.
+        """logits [rows, vocab], of distinct places -> token ids [rows].
 
+        -1 where the logits are not finite numbers, or where nothing is allowed.
         Waits for nothing that the device has still to compute.
         """
         scores = logits
         for penalty in self._penalties:
             scores = penalty.lower(places, scores)
         best, token_ids = scores.max(-1)
+        if self._guide is not None:
+            scores = only(scores, self._guide.allowed(places))
+            best_allowed, token_ids = scores.max(-1)
+            best = best + best_allowed  # finite where both are
         if self._numbers:
             token_ids = draw(self._warp(scores), [self._numbers[place].random() for place in places])
         token_ids = token_ids.where(best.isfinite(), -1)
         for penalty in self._penalties:
             penalty.add(places, token_ids)
         return token_ids
+
+    def pass_over(self, place: int, token_ids: Sequence[int]) -> None:
+        """These came next without a choice. What follows is picked as it would be behind one."""
+        for token in token_ids:
+            if self._numbers:
+                self._numbers[place].random()
+            for penalty in self._penalties:
+                penalty.add([place], torch.tensor([token]))
 
     def _warp(self, scores: Tensor) -> Tensor:
         for warper in self._warpers:
@@ -74,6 +98,15 @@ def draw(scores: Tensor, numbers: Sequence[float]) -> Tensor:
     # 1 - number is above 0 and at most 1, so that the sum is crossed at a token that has a probability.
     crossing = (1 - torch.tensor(numbers, dtype=torch.double, device=scores.device)[:, None]) * total
     return torch.searchsorted(cumulative, crossing).squeeze(-1)
+
+
+def only(scores: Tensor, bits: NDArray[np.int32]) -> Tensor:
+    """scores [rows, vocab] -> the same, -inf but for those tokens whose bits are set; bits [rows, words]."""
+    words = torch.from_numpy(bits).to(scores.device, non_blocking=True)
+    allowed = (words[:, :, None] >> torch.arange(32, device=scores.device) & 1).flatten(1).bool()
+    # A model may have scores for more tokens than its tokenizer knows.
+    allowed = pad(allowed, (0, max(0, scores.shape[-1] - allowed.shape[-1])))[:, : scores.shape[-1]]
+    return scores.masked_fill(~allowed, -torch.inf)
 
 
 def keep_top_p(scores: Tensor, top_p: float, candidates: int = _CANDIDATES) -> Tensor:

@@ -21,10 +21,16 @@ class StopRule:
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The answer: without the stop token, cut before the first stop string, without half a character at its end."""
-        kept = token_ids[:-1] if token_ids and token_ids[-1] in self._stop_ids else token_ids
-        text = self._decode(kept)
+        text = self._decode(self._kept(token_ids))
         found = self._found(text)
         return text[:found] if found is not None else text.rstrip("\ufffd")
+
+    def cuts(self, token_ids: Sequence[int]) -> bool:
+        """Whether a stop string takes something off the answer."""
+        return self._found(self._decode(self._kept(token_ids))) is not None
+
+    def _kept(self, token_ids: Sequence[int]) -> Sequence[int]:
+        return token_ids[:-1] if token_ids and token_ids[-1] in self._stop_ids else token_ids
 
     def _found(self, text: str) -> int | None:
         places = [place for stop in self._stop if (place := text.find(stop)) >= 0]

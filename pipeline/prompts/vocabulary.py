@@ -14,6 +14,8 @@ from pipeline.prompts.plain import Place, PlainText
 
 _FILLER = "\ufffc"  # stands for any character that is no space and in no special token
 
+_END = "<|the end, which no text and no model has|>"
+
 
 class Vocabulary:
     """The tokenizer, without truncation and padding."""
@@ -42,6 +44,12 @@ class Vocabulary:
     def show(self, ids: Sequence[int]) -> str:
         """Text with special tokens in it, for a person to check."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    def with_end(self) -> tuple[str, int]:
+        """The tokenizer as JSON, with one special token more, the last, which no text and no model has; its id."""
+        copy = Tokenizer.from_str(self._tokenizer.to_str())
+        copy.add_special_tokens([AddedToken(_END, special=True)])
+        return copy.to_str(), copy.get_vocab()[_END]
 
     def encode(self, text: str) -> Encoding:
         """The whole text, and special tokens in it taken as such: tokenizer(text) without its opening ids."""

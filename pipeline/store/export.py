@@ -142,10 +142,14 @@ class _CsvWriter:
 class _JsonlWriter:
     def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
         self._stream = stream
+        self._parsed = [field.name for field in schema if (field.metadata or {}).get(b"result") == b"parsed"]
 
     def write_table(self, table: pa.Table) -> None:
-        lines = [json.dumps(_plain(row), ensure_ascii=False) + "\n" for row in table.to_pylist()]
-        self._stream.write("".join(lines).encode())
+        rows = [_plain(row) for row in table.to_pylist()]
+        for row in rows:
+            row.update({name: json.loads(row[name]) for name in self._parsed if row[name] is not None})
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+        self._stream.write("".join(lines).encode(errors="backslashreplace"))  # which is JSON's form of half a pair
 
     def close(self) -> None:
         """Nothing is held back."""

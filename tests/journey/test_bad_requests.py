@@ -24,6 +24,11 @@ def rows(table):
             ["--choices", "a,b", "--score", "text"],
             "--choices and --score are two tasks, and a job has one; leave one of them out.",
         ),
+        (
+            ["--regex", "a", "--score", "text"],
+            "--regex has no meaning with --score: nothing is generated; leave it out.",
+        ),
+        (["--json-schema", "/no.json"], "The JSON schema file /no.json cannot be read: No such file or directory."),
         (["--n", "2"], "--n 2 needs --temperature above 0, such as 0.7; at 0 all samples would be equal."),
         (["--logprobs", "21"], "logprobs: Input should be less than or equal to 20."),
         (["--raw", "--system", "Be kind."], "--system needs a chat template; with --raw, write it into the prompt."),

@@ -79,6 +79,12 @@ def test_the_estimate_counts_tokens_and_ends_with_what_to_do(submit, rows):
     assert shown.endswith("Nothing was recorded. Leave out --dry-run to run it.\n")
 
 
+def test_a_shape_is_told_and_one_that_cannot_be_is_refused(submit, rows, told):
+    shown = submit(rows, "--dry-run", "--regex", "[a-z]+").stdout
+    assert "\nEach answer will be held to the regular expression while it is written.\n" in shown
+    assert "unclosed group" in told(submit(rows, "--dry-run", "--regex", "(a"), 2)
+
+
 def test_samples_and_logprobs_are_told(submit, rows):
     shown = submit(rows, "--dry-run", "--temperature", "1", "--n", "3", "--logprobs", "5").stdout
     assert "by the length of the answers (3 to a row, up to 4 tokens each), as timed here just now.\n" in shown

@@ -48,6 +48,7 @@ def test_resume_of_a_job_that_is_done_reports_it(home, submit, rows):
         (["--choices", "good,bad"], 'choices: null -> ["good", "bad"]\n  max_tokens: 4 -> 256'),
         (["--temperature", "1", "--n", "2"], "temperature: 0.0 -> 1.0\n  n: 1 -> 2"),
         (["--logprobs", "0"], "logprobs: null -> 0"),
+        (["--regex", "a+"], 'regex: null -> "a+"'),
         (["--on-too-long", "head"], 'on_too_long: "error" -> "head"'),
         (["--system", "Be kind."], 'system: null -> "Be kind."'),
         (["--raw"], "raw: false -> true"),

@@ -19,7 +19,7 @@ def test_it_is_the_tokenizer_and_the_context(tiny_model, tmp_path):
     assert len(Vocabulary(found.tokenizer).ids(["four"])[0]) == 4
 
 
-@pytest.mark.parametrize("fields", [{"prompt": "{text"}, {"raw": True, "choices": ["a", "a "]}])
+@pytest.mark.parametrize("fields", [{"regex": "(a"}, {"prompt": "{text"}, {"raw": True, "choices": ["a", "a "]}])
 def test_what_cannot_be_encoded_is_refused(tiny_model, tmp_path, fields):
     with pytest.raises(SpecError):
         outfit(tiny_model, tmp_path, **fields)

@@ -1,9 +1,12 @@
+import datetime
+import json
 from pathlib import Path
 
 import pytest
 
 from pipeline.errors import SpecError
 from pipeline.job_file import place, read_job_file
+from pipeline.rows import Constraint
 from pipeline.spec import HARMLESS, JobSpec, build_spec
 
 FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
@@ -24,6 +27,9 @@ OTHERS = {
     "prior_correction": True,
     "score": "answer",
     "embed": "mean",
+    "json_schema": '{"type": "string"}',
+    "regex": "[0-9]+",
+    "grammar": 'start: "a"',
     "max_tokens": 7,
     "stop": ["."],
     "temperature": 0.7,
@@ -94,6 +100,38 @@ def test_a_score_may_tell_of_each_token():
     assert (spec.beside, spec.writes, build_spec(FIELDS).writes) == (("answer",), False, True)
 
 
+def test_a_schema_is_the_same_written_out_or_as_text_and_keeps_the_order_of_its_properties():
+    written = {"type": "object", "properties": {"b": {"const": "é"}, "a": {}}}
+    one, other = (build_spec(FIELDS | {"json_schema": form}) for form in (written, json.dumps(written, indent=4)))
+    assert one == other == JobSpec.model_validate_json(one.model_dump_json())
+    assert one.constraint == Constraint("json_schema", json.dumps(written, ensure_ascii=False))
+    turned = {"type": "object", "properties": {"a": {}, "b": {"const": "é"}}}
+    assert build_spec(FIELDS | {"json_schema": turned}).fingerprint("m", "i") != one.fingerprint("m", "i")
+
+
+def test_a_shape_is_one_of_three_or_none():
+    assert build_spec(FIELDS).constraint is None
+    assert build_spec(FIELDS | {"regex": "a"}).constraint == Constraint("regex", "a")
+    assert build_spec(FIELDS | {"grammar": 'start: "a"'}).constraint == Constraint("grammar", 'start: "a"')
+
+
+def test_what_a_job_file_says_of_a_shape_is_read_from_beside_it(tmp_path):
+    (tmp_path / "facts.json").write_text('{"type": "string"}\n')
+    (tmp_path / "facts.lark").write_text('start: "a"\n')
+    shape = tmp_path / "shape.yaml"
+    for said, expected in (
+        ("json_schema: facts.json", {"json_schema": '{"type": "string"}'}),
+        ("json_schema: {type: string}", {"json_schema": {"type": "string"}}),
+        ("grammar: facts.lark", {"grammar": 'start: "a"'}),
+        ("regex: facts.json", {"regex": "facts.json"}),
+    ):
+        shape.write_text(said)
+        assert read_job_file(shape) == expected
+    shape.write_text("json_schema: fact.json")
+    with pytest.raises(SpecError, match=r"The JSON schema file .*fact.json cannot be read: No such file or directory."):
+        read_job_file(shape)
+
+
 def test_others_is_complete():
     assert set(OTHERS) == set(JobSpec.model_fields)
 
@@ -151,6 +189,26 @@ def test_long_differences_are_shortened():
         (
             {"embed": "last", "logprobs": 0},
             "--logprobs has no meaning with --embed: nothing is generated; leave it out.",
+        ),
+        (
+            {"choices": "a,b", "regex": "[0-9]+"},
+            "--regex has no meaning with --choices: nothing is generated; leave it out.",
+        ),
+        (
+            {"regex": "[0-9]+", "json_schema": "{}"},
+            "--json-schema and --regex are two shapes, and an answer has one; leave one of them out.",
+        ),
+        (
+            {"json_schema": "{"},
+            "json_schema: it is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1).",
+        ),
+        (
+            {"json_schema": "[]"},
+            'json_schema: it is no JSON schema, which is an object such as {"type": "object", "properties": ...}.',
+        ),
+        (
+            {"json_schema": {"const": datetime.date(2026, 12, 1)}},
+            "json_schema: it holds what JSON has no form for: Object of type date is not JSON serializable.",
         ),
         ({"score": ""}, "score: String should have at least 1 character."),
         ({"multi_label": True}, "--multi-label needs --choices, such as positive,negative, which it compares."),

@@ -25,6 +25,8 @@ def spec_json(**fields):
     ("fields", "more"),
     [
         ({}, {}),
+        ({"json_schema": "{}"}, {"parsed": "string"}),
+        ({"regex": "a"}, {}),
         ({"logprobs": 0}, {"logprobs": f"list<item: {TOKEN}>>"}),
         ({"logprobs": 2}, {"logprobs": f"list<item: {TOP}>"}),
         ({"on_too_long": "head"}, {"cut_tokens": "int64"}),
