@@ -5,7 +5,7 @@ from typing import Any
 
 from jobs.tables import Column, print_table
 from pipeline.ingest.paths import look_up
-from pipeline.prompts.template import Template
+from pipeline.prompts.shapes import shape_of
 from pipeline.rows import Status
 from pipeline.spec import JobSpec
 from pipeline.store.columns import result_types
@@ -59,7 +59,7 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
         layout[Column("ROW", "number")] = lambda values, result: str(result["row_id"])
     else:
         layout[Column(spec.key)] = _of_input(spec.key)
-    shown = [column for column in Template.parse(spec.prompt).columns if column != spec.key][:_INPUT_COLUMNS]
+    shown = [column for column in shape_of(spec).columns if column != spec.key][:_INPUT_COLUMNS]
     layout |= {Column(column, "text"): _of_input(column) for column in (*shown, *spec.beside)}
     if spec.n > 1:
         layout[Column("SAMPLE", "number")] = lambda values, result: _text(result.get("sample"))

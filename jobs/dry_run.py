@@ -16,7 +16,7 @@ from pipeline.ingest.rows import peek
 from pipeline.ingest.taking import Tally
 from pipeline.means import Means, load_means
 from pipeline.prompts.choices import questions
-from pipeline.prompts.template import Template
+from pipeline.prompts.shapes import shape_of
 from pipeline.rehearsal import Rehearsal, rehearse
 from pipeline.rows import Row
 from pipeline.settings import Settings
@@ -33,7 +33,7 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
     notes = Console(stderr=True, highlight=False)
     tally = Tally()
     looked_at = _SAMPLE_ROWS + 1 if spec.limit is None else min(spec.limit, _SAMPLE_ROWS + 1)
-    rows = peek(source, looked_at, Template.parse(spec.prompt).columns, tally)
+    rows = peek(source, looked_at, shape_of(spec).columns, tally)
     if not rows:
         raise source.without_rows()
     sample = [Row(place, str(place), values) for place, values in enumerate(rows[:_SAMPLE_ROWS])]

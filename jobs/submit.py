@@ -8,11 +8,12 @@ import click
 
 from jobs.manner import Manner, manner_flags
 from pipeline.errors import SpecError
+from pipeline.examples import read_examples
 from pipeline.ingest.inputs import is_input
 from pipeline.ingest.paths import require_columns
 from pipeline.job_file import place, read_job_file
 from pipeline.prompts.cut_column import column_to_cut
-from pipeline.prompts.template import Template
+from pipeline.prompts.shapes import shape_of
 from pipeline.settings import Settings
 from pipeline.source import source_of
 from pipeline.spec import JobSpec, build_spec
@@ -26,6 +27,20 @@ from pipeline.spec import JobSpec, build_spec
 @click.option("--sql", metavar="SELECT", help="The rows are those of this statement, or of @FILE, on --from.")
 @click.option("--from", "database", metavar="URL", help="Database that --sql reads; its password is never kept.")
 @click.option("--prompt", help="TEXT or @FILE, with {column} placeholders; {{ and }} for braces.")
+@click.option(
+    "--examples", metavar="FILE", help="Few-shots before the prompt: a table of its columns and one named answer."
+)
+@click.option(
+    "--messages-column", metavar="COLUMN", help="Each row's chat, as a list of role and content, in place of --prompt."
+)
+@click.option(
+    "--template-var",
+    "template_vars",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="For the chat template, such as enable_thinking=false; may be given several times.",
+)
+@click.option("--tools", metavar="FILE", help="JSON list of functions that the chat template tells the model of.")
 @click.option("--model", help="Hub id, directory, FILE.gguf, or smollm2-135m (the small model that comes along).")
 @click.option("--adapter", metavar="DIR", help="LoRA weights that the model is answered with: directory or hub id.")
 @click.option("--system", help="System message for the model's chat template.")
@@ -123,9 +138,9 @@ def submit(
     if spec.output is not None and is_input(spec.inputs, spec.output):
         raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
     source = source_of(spec, settings.source_url)
-    template = Template.parse(spec.prompt)
-    column_to_cut(spec, template)
-    require_columns(source.schema, [*template.columns, *spec.beside, *([spec.key] if spec.key else [])])
+    shape = shape_of(spec)
+    column_to_cut(spec, shape)
+    require_columns(source.schema, [*shape.columns, *spec.beside, *([spec.key] if spec.key else [])])
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job
@@ -148,6 +163,8 @@ def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, 
         given["inputs"] = list(inputs) or [database]
     known = read_job_file(job_file) if job_file else {}
     fields = known | place(given, Path.cwd())
+    if isinstance(examples := fields.get("examples"), str):
+        fields["examples"] = read_examples(examples)
     if database is not None and "sql" not in fields:
         raise SpecError("--from needs --sql, the SELECT that gives the rows.")
     match fields:

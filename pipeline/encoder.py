@@ -7,8 +7,9 @@ from datetime import datetime
 from pipeline.errors import RowError, SpecError
 from pipeline.prompts.choices import questions
 from pipeline.prompts.cleaning import Cleaning
+from pipeline.prompts.conversation import Shape
 from pipeline.prompts.limits import check_length
-from pipeline.prompts.template import Template
+from pipeline.prompts.nested import strings
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Choose, Completion, Embed, Generate, Prompt, Row, Sampling, Score, Status, Task
@@ -16,21 +17,21 @@ from pipeline.spec import JobSpec
 
 
 def make_encoder(
-    spec: JobSpec, template: Template, vocabulary: Vocabulary, submitted_at: datetime, sample: Sequence[Row]
+    spec: JobSpec, shape: Shape, vocabulary: Vocabulary, submitted_at: datetime, sample: Sequence[Row]
 ) -> PromptEncoder:
     """A chat template that reads a clock sees the moment of submission, on every worker and after every resume.
 
     Raises ModelError or SpecError.
     """
-    if spec.score in template.columns:
+    _check_examples(spec, vocabulary)
+    if spec.score in shape.columns:
         raise SpecError(
             f"--score {spec.score}: the prompt shows this column already, so the model would only repeat it. Take "
             f"{{{spec.score}}} out of the prompt."
         )
     return PromptEncoder(
         vocabulary,
-        template,
-        system=spec.system,
+        shape,
         raw=spec.raw,
         submitted_at=submitted_at,
         sample=sample,
@@ -38,6 +39,8 @@ def make_encoder(
         scored=spec.score,
         closed=spec.embed is not None,
         shares=spec.embed != "mean",
+        variables=spec.template_vars,
+        tools=spec.tools,
     )
 
 
@@ -82,6 +85,13 @@ def least_room(prompt: Prompt, task: Task) -> int:
             return len(prompt.target)
         case Embed():
             return 0
+
+
+def _check_examples(spec: JobSpec, vocabulary: Vocabulary) -> None:
+    """They stand in every prompt, where it would count as if the prompt itself said it."""
+    for number, example in enumerate(spec.examples, 1):
+        if any(vocabulary.special_spans(text) for text in strings(dict(example))):
+            raise SpecError(f"Example {number} holds a special token of the model. Take it out of it.")
 
 
 def _choose(spec: JobSpec, labels: tuple[str, ...], encoder: PromptEncoder) -> Choose:

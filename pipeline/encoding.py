@@ -10,7 +10,7 @@ from pipeline.encoder import make_encoder, make_task
 from pipeline.fitting import Fitting
 from pipeline.ingest.rows import read_rows
 from pipeline.prefix_tree import additions, with_cuts
-from pipeline.prompts.template import Template
+from pipeline.prompts.shapes import shape_of
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Completion, Generate, Prompt, Row, Task
 from pipeline.settings import Settings
@@ -50,13 +50,13 @@ class Encoding:
         first: ShardRecord,
     ) -> None:
         """`context` is the model's, `first` the job's shard 0. Raises JobError, or TryAgain."""
-        template = Template.parse(spec.prompt)
+        shape = shape_of(spec)
         self._costs, self._settings, self._key = costs, settings, spec.key
-        self.columns = (*template.columns, *spec.beside)
+        self.columns = (*shape.columns, *spec.beside)
         sample = list(islice(self._read(first), SAMPLE_ROWS))
-        self._encoder = make_encoder(spec, template, vocabulary, job.submitted, sample)
+        self._encoder = make_encoder(spec, shape, vocabulary, job.submitted, sample)
         self.task = make_task(spec, self._encoder)
-        self._fitting = Fitting(spec, template, vocabulary, self._encoder, self.task, context)
+        self._fitting = Fitting(spec, shape, vocabulary, self._encoder, self.task, context)
 
     @property
     def prefix(self) -> tuple[int, ...]:

@@ -25,9 +25,9 @@ class Excerpt:
 
 def encode_excerpt(spec: JobSpec, means: Means, rows: Sequence[Row]) -> Excerpt:
     """Raises SpecError where none of the rows can be answered."""
-    encoder = make_encoder(spec, means.template, means.vocabulary, datetime.now().astimezone(), rows)
+    encoder = make_encoder(spec, means.shape, means.vocabulary, datetime.now().astimezone(), rows)
     task = make_task(spec, encoder)
-    fitting = Fitting(spec, means.template, means.vocabulary, encoder, task, means.model.context)
+    fitting = Fitting(spec, means.shape, means.vocabulary, encoder, task, means.model.context)
     outcomes = [fitting.fit(row, outcome) for row, outcome in zip(rows, encoder.encode(rows), strict=True)]
     prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))

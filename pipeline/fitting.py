@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from pipeline.encoder import fit, least_room
 from pipeline.errors import RowError
+from pipeline.prompts.conversation import Shape
 from pipeline.prompts.cut_column import column_to_cut
 from pipeline.prompts.cuts import cut
 from pipeline.prompts.limits import too_long_without
-from pipeline.prompts.recipe import Values
+from pipeline.prompts.nested import not_text
 from pipeline.prompts.ruler import Ruler
-from pipeline.prompts.template import Field, Template
+from pipeline.prompts.template import Given
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Completion, Generate, Prompt, Row, Status, Task
@@ -25,15 +26,15 @@ class Fitting:
     def __init__(
         self,
         spec: JobSpec,
-        template: Template,
+        shape: Shape,
         vocabulary: Vocabulary,
         encoder: PromptEncoder,
         task: Task,
         context: int,
     ) -> None:
         """Raises SpecError where it is not plain which column is to be cut."""
-        self._how, self._column = spec.on_too_long, column_to_cut(spec, template)
-        self._times = sum(part == Field(self._column or "") for part in template.segments)
+        self._how, self._column = spec.on_too_long, column_to_cut(spec, shape)
+        self._times = shape.times(self._column) if self._column else 0
         self._vocabulary, self._encoder, self._task, self._context = vocabulary, encoder, task, context
 
     def fit(self, row: Row, outcome: Prompt | Completion) -> Prompt | Completion:
@@ -55,14 +56,16 @@ class Fitting:
                 prompt_tokens=tokens,
             )
 
-    def _cut(self, prompt: Prompt, values: Values, column: str, before: int) -> Prompt:
+    def _cut(self, prompt: Prompt, values: Given, column: str, before: int) -> Prompt:
         """The ids are those of the whole prompt with the cut text in it: lengths are guessed, and then proven."""
         room = answer_room(prompt, self._task, self._context)
         most = self._context - room
         without = self._tokens(self._own_ids(values, column, ""))
         if without > most:
             raise too_long_without(column, without, self._context, room)
-        ruler = Ruler(self._vocabulary.plain, values[column])
+        if not isinstance(text := values[column], str):
+            raise not_text(column, text)
+        ruler = Ruler(self._vocabulary.plain, text)
         allowed = (most - without) // self._times
         for missed in range(_NEAR_MISSES + before.bit_length() + 1):
             own_ids = self._own_ids(values, column, cut(self._how, ruler, allowed))
@@ -72,7 +75,7 @@ class Fitting:
             allowed = max(0, allowed - over // self._times - 1) if missed < _NEAR_MISSES else allowed // 2
         raise too_long_without(column, without, self._context, room)
 
-    def _own_ids(self, values: Values, column: str, text: str) -> tuple[int, ...]:
+    def _own_ids(self, values: Given, column: str, text: str) -> tuple[int, ...]:
         return self._encoder.own_ids({**values, column: text})
 
     def _tokens(self, own_ids: tuple[int, ...]) -> int:

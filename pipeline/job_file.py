@@ -1,5 +1,6 @@
 """What a person asks for, as a file and from where they stand: fields before they are validated as a JobSpec."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,7 @@ _RELATIVE_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)([^?]*)(.*)")
 
 def read_job_file(path: Path) -> dict[str, Any]:
     """The fields of a YAML job file, its paths taken from where the file is. Raises SpecError."""
-    try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"The job file {path} cannot be read: {_reason(error)}.") from error
-    except yaml.YAMLError as error:
-        raise SpecError(f"The job file {path} is not YAML: {error}") from error
+    fields = read_yaml(path, "job")
     if not isinstance(fields, dict):
         raise SpecError(f"The job file {path} must hold fields such as `prompt: ...`, one a line.")
     if "from" in fields and "inputs" not in fields:  # the flag's name, which Python keeps for itself
@@ -27,8 +23,18 @@ def read_job_file(path: Path) -> dict[str, Any]:
     return place({str(name): value for name, value in fields.items()}, path.parent)
 
 
+def read_yaml(path: Path, what: str) -> object:
+    """Raises SpecError that calls it the file of `what`."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"The {what} file {path} cannot be read: {_reason(error)}.") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SpecError(f"The {what} file {path} is not YAML: {error}") from error
+
+
 def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Paths made absolute, so that the job means the same wherever it is resumed, and `prompt: @FILE` read.
+    """Paths made absolute, so that the job means the same wherever it is resumed; prompts, SQL and tools are read.
 
     So is what `json_schema` and `grammar` name, where it is no schema written out.
     A model or an adapter is a path where one is there; anything else stays as it is.
@@ -41,11 +47,16 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
     for field, what in (("json_schema", "JSON schema"), ("grammar", "grammar")):
         if isinstance(shape := fields.get(field), str):
             placed[field] = _read_text(f"@{shape}", base, what)
+    if isinstance(tools := fields.get("tools"), str):
+        placed["tools"] = _read_json(tools, base)
+    if isinstance(variables := fields.get("template_vars"), list | tuple):
+        placed["template_vars"] = dict(map(_variable, variables))
     for field in ("model", "adapter"):
         if isinstance(weights := fields.get(field), str) and (base / Path(weights).expanduser()).exists():
             placed[field] = _absolute(weights, base)
-    if isinstance(output := fields.get("output"), str):
-        placed["output"] = _absolute(output, base)
+    for field in ("output", "examples"):
+        if isinstance(file := fields.get(field), str):
+            placed[field] = _absolute(file, base)
     inputs = [one] if isinstance(one := fields.get("inputs"), str) else one
     if isinstance(inputs, list | tuple):
         placed["inputs"] = [_absolute(name, base) if isinstance(name, str) and name else name for name in inputs]
@@ -67,6 +78,25 @@ def _read_text(text: str, base: Path, what: str) -> str:
         return path.read_text(encoding="utf-8").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"The {what} file {path} cannot be read: {_reason(error)}.") from error
+
+
+def _read_json(name: str, base: Path) -> object:
+    text = _read_text(f"@{name}", base, "tools")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"The tools file {name} is not JSON: {error}.") from error
+
+
+def _variable(text: object) -> tuple[str, object]:
+    """NAME=JSON."""
+    name, _, value = str(text).partition("=")
+    try:
+        return name.strip(), json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(
+            f'--template-var {text}: give NAME=JSON, such as enable_thinking=false, or language="en" with its quotes.'
+        ) from error
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

@@ -12,7 +12,8 @@ from pipeline.inference.checkpoint import Checkpoint
 from pipeline.inference.determinism import deterministic
 from pipeline.inference.loading import load_model, save_tokenizer
 from pipeline.inference.model import LanguageModel
-from pipeline.prompts.template import Template
+from pipeline.prompts.conversation import Shape
+from pipeline.prompts.shapes import shape_of
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -22,7 +23,7 @@ from pipeline.spec import JobSpec
 class Means:
     """All that can be had before the first row is read."""
 
-    template: Template
+    shape: Shape
     vocabulary: Vocabulary
     model: LanguageModel
     costs: Costs
@@ -31,10 +32,10 @@ class Means:
 
 def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Means:
     """Raises SpecError or ModelError, cheapest checks first."""
-    template = Template.parse(spec.prompt)
+    shape = shape_of(spec)
     trust = spec.trust_remote_code
     vocabulary = Vocabulary(save_tokenizer(checkpoint, settings.home, trust_remote_code=trust))
-    make_task(spec, make_encoder(spec, template, vocabulary, datetime.now().astimezone(), sample=()))
+    make_task(spec, make_encoder(spec, shape, vocabulary, datetime.now().astimezone(), sample=()))
     constraints = Constraints(vocabulary)
     constraints.require(spec.constraint)
     dtype = "float32" if spec.deterministic and spec.dtype == "auto" else spec.dtype
@@ -42,5 +43,5 @@ def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Mea
     model = load_model(checkpoint, settings.device, dtype, trust_remote_code=trust, embeds=embeds)
     costs = read_costs(settings.home, model)
     if spec.deterministic:
-        return Means(template, vocabulary, deterministic(model), replace(costs, level_s=math.inf), constraints)
-    return Means(template, vocabulary, model, costs, constraints)
+        return Means(shape, vocabulary, deterministic(model), replace(costs, level_s=math.inf), constraints)
+    return Means(shape, vocabulary, model, costs, constraints)

@@ -8,7 +8,7 @@ from pipeline.constraints import Constraints
 from pipeline.encoder import make_encoder, make_task
 from pipeline.inference.checkpoint import Checkpoint
 from pipeline.inference.loading import read_context, save_tokenizer
-from pipeline.prompts.template import Template
+from pipeline.prompts.shapes import shape_of
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -26,6 +26,6 @@ def load_outfit(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Ou
     directory = save_tokenizer(checkpoint, settings.home, trust_remote_code=trust)
     now = datetime.now().astimezone()
     vocabulary = Vocabulary(directory)
-    make_task(spec, make_encoder(spec, Template.parse(spec.prompt), vocabulary, now, sample=()))
+    make_task(spec, make_encoder(spec, shape_of(spec), vocabulary, now, sample=()))
     Constraints(vocabulary).require(spec.constraint)
     return Outfit(directory, read_context(checkpoint, trust_remote_code=trust, embeds=spec.embed is not None))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from pipeline.errors import SpecError, nearest
+from pipeline.prompt_fields import NO_PROMPT, PROMPTS, Examples, Messages, Tools, Variables, prompt_fault
 from pipeline.rows import Constraint, Sampling
 
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -86,7 +87,12 @@ class JobSpec(BaseModel):
     inputs: Several = Field(min_length=1)
     model: NonEmpty
     adapter: NonEmpty | None = None
-    prompt: NonEmpty
+    prompt: NonEmpty | None = None
+    messages: Messages | None = None
+    messages_column: NonEmpty | None = None
+    examples: Examples = ()
+    template_vars: Variables = Field(default_factory=dict)
+    tools: Tools | None = None
     sql: NonEmpty | None = None
     name: NonEmpty | None = None
     system: str | None = None
@@ -138,8 +144,8 @@ class JobSpec(BaseModel):
             )
         if self.sql is not None and _PASSWORD.search(self.inputs[0]):
             raise ValueError("the URL of the database holds a password, which must not be kept")
-        if self.raw and self.system is not None:
-            raise ValueError("--system needs a chat template; with --raw, write it into the prompt")
+        if fault := prompt_fault(dict(self)):
+            raise ValueError(fault)
         if self.choices is not None and len(self.choices) < 2:
             raise ValueError("--choices needs two labels or more, such as positive,negative")
         if self.choices is not None and len(set(self.choices)) < len(self.choices):
@@ -239,14 +245,20 @@ class JobSpec(BaseModel):
 
 def build_spec(fields: dict[str, Any]) -> JobSpec:
     """Validate; raises SpecError with one sentence a fault, and the nearest name for an unknown field."""
+    faults = [] if any(fields.get(name) is not None for name in PROMPTS) else [NO_PROMPT]
     try:
-        return JobSpec.model_validate(fields)
+        spec = JobSpec.model_validate(fields)
     except ValidationError as error:
-        raise SpecError("\n".join(_sentence(fault) for fault in error.errors())) from error
+        raise SpecError("\n".join([*map(_sentence, error.errors()), *faults])) from error
+    if faults:
+        raise SpecError(NO_PROMPT)
+    return spec
 
 
 def _sentence(fault: Any) -> str:
     field = ".".join(str(part) for part in fault["loc"])
+    if "." in field and fault["type"] in ("extra_forbidden", "missing"):
+        return f"{field}: {'there is no such field' if fault['type'] == 'extra_forbidden' else 'it is missing'}."
     if fault["type"] == "extra_forbidden":
         return f'There is no field "{field}" in a job.{nearest(field, list(JobSpec.model_fields))}'
     if fault["type"] == "missing":

@@ -1,7 +1,9 @@
 """Stage 2, second step: the model's chat template, rendered as transformers' apply_chat_template renders it."""
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, TemplateError, TemplateSyntaxError, nodes
@@ -17,10 +19,29 @@ from pipeline.errors import ModelError, SpecError
 class ChatTemplate:
     """One model's chat template. It is untrusted code: it runs in jinja's sandbox and reads no clock."""
 
-    def __init__(self, source: str, special_tokens: dict[str, str], submitted_at: datetime) -> None:
-        """`special_tokens` by name, such as bos_token; `submitted_at` is what the template's clock shows."""
+    def __init__(
+        self,
+        source: str,
+        special_tokens: dict[str, str],
+        submitted_at: datetime,
+        variables: Mapping[str, object] = MappingProxyType({}),
+        tools: Sequence[object] | None = None,
+    ) -> None:
+        """`special_tokens` by name, such as bos_token; `submitted_at` is what the template's clock shows.
+
+        Raises ModelError, or SpecError for a variable that takes a special token's place.
+        """
+        if taken := [name for name in variables if name in special_tokens]:
+            raise SpecError(f"--template-var {taken[0]} would change a special token of the model. Leave it out.")
         environment = _environment(submitted_at)
-        self._special_tokens = special_tokens
+        tools_or_none = None if tools is None else list(tools)
+        self._given = {
+            "documents": None,
+            **variables,
+            **special_tokens,
+            "tools": tools_or_none,
+            "add_generation_prompt": True,
+        }
         try:
             self._template = environment.from_string(source)
             self.constants = _constants(environment, source)
@@ -30,23 +51,13 @@ class ChatTemplate:
                 "Use --raw or another model."
             ) from error
 
-    def render(self, content: str, system: str | None) -> str:
-        """The chat of one user message, up to where the answer begins. Raises SpecError or ModelError."""
-        messages = [{"role": "user", "content": content}]
-        if system is not None:
-            messages.insert(0, {"role": "system", "content": system})
+    def render(self, messages: Sequence[Mapping[str, object]]) -> str:
+        """The chat up to where the answer begins. Raises SpecError or ModelError."""
         try:
-            return self._template.render(
-                messages=messages,
-                tools=None,
-                documents=None,
-                add_generation_prompt=True,
-                **self._special_tokens,
-            )
+            return self._template.render({**self._given, "messages": messages})
         except _RefusalError as error:
             raise SpecError(
-                f"The model's chat template refuses these messages: {error.message}. Change --system or the prompt, "
-                "or use --raw."
+                f"The model's chat template refuses these messages: {error.message}. Change them, or use --raw."
             ) from error
         except Exception as error:  # a template can raise whatever Python can
             kind = "does what a template may not do" if isinstance(error, SecurityError) else "fails"

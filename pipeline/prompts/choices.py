@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from pipeline.errors import RowError, SpecError
+from pipeline.prompts.content import hidden
 from pipeline.prompts.plain import Place
-from pipeline.prompts.vocabulary import Vocabulary, hidden
+from pipeline.prompts.vocabulary import Vocabulary
 
 #: What stands behind a label that holds, and behind one that does not.
 _HOLDS, _FAILS = ": yes", ": no"

@@ -1,15 +1,15 @@
 """Stage 2: the column that may lose some of its text. Known before a tokenizer is, as it is checked at submission."""
 
 from pipeline.errors import SpecError, nearest
-from pipeline.prompts.template import Template
+from pipeline.prompts.conversation import Shape
 from pipeline.spec import JobSpec
 
 
-def column_to_cut(spec: JobSpec, template: Template) -> str | None:
+def column_to_cut(spec: JobSpec, shape: Shape) -> str | None:
     """None where nothing is cut. Raises SpecError where the column is not in the prompt, or could be any of several."""
     if spec.on_too_long == "error":
         return None
-    columns = template.columns
+    columns = shape.columns
     if not columns:
         raise SpecError(f"--on-too-long {spec.on_too_long} has no meaning: the prompt has no column that could be cut.")
     if spec.cut is None and len(columns) > 1:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pipeline.prompts.content import hidden
 from pipeline.prompts.frame import Frame
 from pipeline.prompts.plain import Place
 from pipeline.prompts.template import Field, Literal, Segment, fill
-from pipeline.prompts.vocabulary import Vocabulary, hidden
+from pipeline.prompts.vocabulary import Vocabulary
 
 #: What a special token with lstrip or rstrip swallows: Unicode's White_Space, which str.strip() goes beyond.
 _SWALLOWED = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))

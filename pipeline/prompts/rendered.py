@@ -1,28 +1,30 @@
 """Stage 2, the slow road: each row's chat is rendered and encoded as a whole, for templates that look at the text."""
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 
 from pipeline.errors import JobError, RowError
-from pipeline.prompts.frame import Render
-from pipeline.prompts.template import Literal, Template
-from pipeline.prompts.vocabulary import Vocabulary, hidden
+from pipeline.prompts.content import Content, hidden
+from pipeline.prompts.conversation import Message
+from pipeline.prompts.nested import strings, with_strings
+from pipeline.prompts.vocabulary import Vocabulary
+
+Chat = Sequence[dict[str, object]]  #: messages as a chat template takes them
+RenderChat = Callable[[Chat], str]
 
 _PRIVATE = range(0xF0000, 0xFFFFE)  # characters that mean nothing to anyone
 
+Span = tuple[int, int]
 
-def whole_ids(
-    vocabulary: Vocabulary, template: Template, render: Render, values: Mapping[str, str]
-) -> tuple[int, ...] | RowError:
+
+def whole_ids(vocabulary: Vocabulary, messages: Sequence[Message], render: RenderChat) -> tuple[int, ...] | RowError:
     """A special token counts where the chat template or the prompt itself wrote it, never out of a value."""
-    content = template.fill(values)
-    typed = _typed_spans(vocabulary, template, values, content)
+    typed = [_typed(vocabulary, message) for message in messages]
+    marks = _marks(messages, [name for names in typed for name in names])
     try:
-        if not typed:
-            return tuple(vocabulary.encode(render(content)).ids)
-        marks = [chr(code) for code in islice((c for c in _PRIVATE if chr(c) not in content), len(typed))]
-        rendered = render(_replaced(content, typed, marks))
-        names = {ord(mark): content[start:end] for mark, (start, end) in zip(marks, typed, strict=True)}
+        rendered = render([_marked(vocabulary, message, marks) for message in messages])
+        if not marks:
+            return tuple(vocabulary.encode(rendered).ids)
+        names = {ord(mark): name for name, mark in marks.items()}
         trusted = rendered.translate({mark: hidden(name) for mark, name in names.items()})
         return tuple(vocabulary.encode_trusting(rendered.translate(names), trusted))
     except RowError as error:
@@ -31,33 +33,53 @@ def whole_ids(
         return RowError("chat_template", str(error))
 
 
-def _typed_spans(
-    vocabulary: Vocabulary, template: Template, values: Mapping[str, str], content: str
-) -> list[tuple[int, int]]:
-    written = list(_literal_spans(template, values))
+def _typed(vocabulary: Vocabulary, message: Message) -> Iterator[str]:
+    """The special tokens' names that no template wrote."""
+    contents = [Content.of_row(text) for text in strings(dict(message.more))]
+    for content in [message.content, *contents] if message.content else contents:
+        yield from (content.text[start:end] for start, end in _spans(vocabulary, content))
+
+
+def _marks(messages: Sequence[Message], names: Sequence[str]) -> dict[str, str]:
+    """A character for each name, that nothing else stands for."""
+    if not names:
+        return {}
+    taken = {character for message in messages for text in _texts(message) for character in text}
+    free = (chr(code) for code in _PRIVATE if chr(code) not in taken)
+    return dict(zip(dict.fromkeys(names), free, strict=False))
+
+
+def _texts(message: Message) -> Iterator[str]:
+    if message.content:
+        yield message.content.text
+    yield from strings(dict(message.more))
+
+
+def _marked(vocabulary: Vocabulary, message: Message, marks: dict[str, str]) -> dict[str, object]:
+    def replaced(content: Content) -> str:
+        parts, end = [], 0
+        for start, next_end in _spans(vocabulary, content) if marks else ():
+            parts += [content.text[end:start], marks[content.text[start:next_end]]]
+            end = next_end
+        return "".join([*parts, content.text[end:]])
+
+    more = with_strings(dict(message.more), lambda text: replaced(Content.of_row(text)))
+    assert isinstance(more, dict)
+    return {"role": message.role, "content": message.content and replaced(message.content), **more}
+
+
+def _spans(vocabulary: Vocabulary, content: Content) -> list[Span]:
+    """Of what is special in the text and not in what is trusted of it, without the spaces that it swallows."""
+    found = vocabulary.special_spans(content.text)
+    written = set(vocabulary.special_spans(content.trusted)) if found else set()
     return [
-        (start + _blank(content[start:end]), start + len(content[start:end].rstrip()))
-        for start, end, _ in vocabulary.special_spans(content)
-        if not any(begin <= start and end <= finish for begin, finish in written)
+        _without_spaces(content.text, start, end)
+        for start, end, token_id in found
+        if (start, end, token_id) not in written
     ]
 
 
-def _blank(text: str) -> int:
-    return len(text) - len(text.lstrip())
-
-
-def _literal_spans(template: Template, values: Mapping[str, str]) -> Iterator[tuple[int, int]]:
-    at = 0
-    for part in template.segments:
-        size = len(part.text if isinstance(part, Literal) else values[part.column])
-        if isinstance(part, Literal):
-            yield at, at + size
-        at += size
-
-
-def _replaced(text: str, spans: list[tuple[int, int]], marks: list[str]) -> str:
-    parts, end = [], 0
-    for (start, next_end), mark in zip(spans, marks, strict=True):
-        parts += [text[end:start], mark]
-        end = next_end
-    return "".join([*parts, text[end:]])
+def _without_spaces(text: str, start: int, end: int) -> Span:
+    bare = text[start:end].strip()
+    begin = start + text[start:end].index(bare)
+    return begin, begin + len(bare)

@@ -1,13 +1,13 @@
 """Stage 2, first step: the prompt as a person wrote it, `{column}` placeholders and all, as literals and fields."""
 
-import datetime
-import decimal
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from pipeline.errors import RowError, SpecError
+from pipeline.prompts.content import Content, hidden
+from pipeline.prompts.nested import json_like, not_text
 from pipeline.rows import Row
 
 
@@ -22,6 +22,8 @@ class Field:
 
 
 Segment = Literal | Field
+
+Given = Mapping[str, object]  #: a row's values by column, as far as a prompt can use them
 
 _MARKS = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -52,6 +54,30 @@ class Template:
     def fill(self, values: Mapping[str, str]) -> str:
         """The whole prompt. Values are put in as they are and never read as a template again."""
         return fill(self.segments, values)
+
+    def texts(self, given: Given) -> dict[str, str]:
+        """What stands in the fields."""
+        return {column: str(given[column]) for column in self.columns}
+
+    def content(self, given: Given) -> Content:
+        """The whole prompt, of which the values are not trusted."""
+        texts = self.texts(given)
+        return Content(self.fill(texts), self.fill({column: hidden(text) for column, text in texts.items()}))
+
+    def marked(self, mark: str) -> str:
+        """The whole prompt with the mark in every field."""
+        return self.fill(dict.fromkeys(self.columns, mark))
+
+    def behind(self, text: str) -> "Template":
+        """With other text before it."""
+        return Template(tuple(_joined(iter([Literal(text), *self.segments]))) if text else self.segments)
+
+    def times(self, column: str) -> int:
+        return self.segments.count(Field(column))
+
+    def at(self, submitted_at: datetime) -> "Template":
+        """It shows no clock."""
+        return self
 
 
 def fill(segments: tuple[Segment, ...], values: Mapping[str, str]) -> str:
@@ -102,30 +128,10 @@ def _joined(segments: Iterator[Segment]) -> Iterator[Segment]:
 
 
 def _as_text(column: str, value: object) -> str:
-    if isinstance(value, str):
-        return _encodable(column, value)
     if value is None:
         raise RowError("null", f'The column "{column}" is null in this row, so its prompt cannot be filled in.')
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float | decimal.Decimal | uuid.UUID):
-        return str(value)
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    raise RowError(
-        "wrong_type",
-        f'The column "{column}" holds a value of type {type(value).__name__} in this row. A prompt takes text, '
-        "numbers, true or false, and dates; turn the column into text first.",
-    )
-
-
-def _encodable(column: str, value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise RowError(
-            "not_text",
-            f'The column "{column}" holds half of a surrogate pair at character {error.start + 1} in this row, '
-            "which is no text; repair the column.",
-        ) from error
-    return value
+    if isinstance(value, dict | list | tuple):
+        raise not_text(column, value)
+    return str(json_like(column, value))

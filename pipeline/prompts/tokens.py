@@ -1,20 +1,23 @@
 """Stage 2: a job's rows -> token ids, exactly as the model's own tokenizer would have them and safe from their text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from types import MappingProxyType
 
 from pipeline.errors import ModelError, RowError, SpecError
 from pipeline.prompts.chat import ChatTemplate
 from pipeline.prompts.choices import continuations
 from pipeline.prompts.cleaning import Cleaning
-from pipeline.prompts.frame import MARK, Frame, Render, find_frame
+from pipeline.prompts.conversation import Shape, Varying, as_chat
+from pipeline.prompts.frame import MARK, Frame, find_frame
+from pipeline.prompts.nested import strings, with_strings
 from pipeline.prompts.pieces import split
 from pipeline.prompts.probes import telling_values, usual_values
 from pipeline.prompts.recipe import Recipe, Values, find_recipe
-from pipeline.prompts.rendered import whole_ids
+from pipeline.prompts.rendered import Chat, RenderChat, whole_ids
 from pipeline.prompts.targets import Targets
-from pipeline.prompts.template import Literal, Template
+from pipeline.prompts.template import Given, Template
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Completion, Prompt, Row, Status
 
@@ -34,9 +37,8 @@ class PromptEncoder:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        template: Template,
+        shape: Shape,
         *,
-        system: str | None,
         raw: bool,
         submitted_at: datetime,
         sample: Sequence[Row],
@@ -44,23 +46,25 @@ class PromptEncoder:
         scored: str | None = None,
         closed: bool = False,
         shares: bool = True,
+        variables: Mapping[str, object] = MappingProxyType({}),
+        tools: Sequence[object] | None = None,
     ) -> None:
         """`scored` is the column whose text is each prompt's target.
 
         `closed`: nothing follows the prompt, so that `raw` leaves the end-of-text where the tokenizer puts it. With
-        `shares` off there is no hot prefix: each prompt's own ids are all of it.
+        `shares` off there is no hot prefix: each prompt's own ids are all of it. `variables` and `tools` are what the
+        chat template is given.
 
         Raises ModelError or SpecError where the chat template is missing, or fails on these messages.
         """
-        self._vocabulary, self._template, self._raw = vocabulary, template, raw
-        self._cleaning = cleaning
-        self._opening = _opening(vocabulary, template) if raw else ()
-        chat = None if raw else _chat(vocabulary, submitted_at)
-        self._render: Render = (lambda text: chat.render(text, system)) if chat else (lambda text: text)
-        tests = [*self._sample_values(sample), *usual_values(template.columns)]
-        telling = telling_values(template.columns, chat.constants if chat else ())
-        self._recipe = self._find_recipe(tests, telling) if template.columns else self._static_recipe()
+        self._vocabulary, self._raw, self._cleaning = vocabulary, raw, cleaning
+        self._shape = shape.at(submitted_at)
+        chat = None if raw else _chat(vocabulary, submitted_at, variables, tools)
+        self._render: RenderChat = chat.render if chat else _bare
+        self._marked = self._shape.marked(MARK)
+        self._opening = _opening(vocabulary, _bare(self._marked).partition(MARK)[0]) if raw else ()
         self._closing = vocabulary.closing_ids if raw and closed else ()
+        self._recipe = self._find_recipe(sample, chat.constants if chat else ()) if shape.columns else self._static()
         self._shares = shares
         self._targets = None if scored is None else self._find_targets(scored)
         self.neutralised = 0  #: rows whose text held special tokens
@@ -78,23 +82,23 @@ class PromptEncoder:
     def encode(self, rows: Sequence[Row]) -> list[Prompt | Completion]:
         """One outcome a row, in order: its prompt, or the error that is its result."""
         outcomes: dict[int, tuple[int, ...] | RowError] = {}
-        texts: dict[int, Values] = {}
+        given: dict[int, Given] = {}
         for place, row in enumerate(rows):
             try:
-                texts[place] = self.values(row)
+                given[place] = self.values(row)
             except RowError as error:
                 outcomes[place] = error
-        self.neutralised += sum(self._holds_special(values) for values in texts.values())
-        outcomes |= zip(texts, self._ids_of(list(texts.values())), strict=True)
+        self.neutralised += sum(self._holds_special(values) for values in given.values())
+        outcomes |= zip(given, self._ids_of(list(given.values())), strict=True)
         targets = self._targets.ids(rows) if self._targets else [()] * len(rows)
         return [_outcome(row, outcomes[place], targets[place]) for place, row in enumerate(rows)]
 
-    def values(self, row: Row) -> Values:
-        """The row's texts by column, clean. Raises RowError for a null or a value that is no text."""
-        texts = self._template.values(row)
-        return {column: self._cleaning.clean(text) for column, text in texts.items()}
+    def values(self, row: Row) -> Given:
+        """By column, all texts in them clean. Raises RowError for a value that the prompt cannot use."""
+        given = self._shape.values(row)
+        return {column: with_strings(value, self._cleaning.clean) for column, value in given.items()}
 
-    def own_ids(self, values: Values) -> tuple[int, ...]:
+    def own_ids(self, values: Given) -> tuple[int, ...]:
         """Of one row, whose texts may be others than it came with. Raises RowError."""
         (ids,) = self._ids_of([values])
         if isinstance(ids, RowError):
@@ -103,9 +107,9 @@ class PromptEncoder:
 
     def content_free(self) -> tuple[int, ...]:
         """All ids of the prompt with "N/A" in every column. Raises SpecError where it has none."""
-        if not self._template.columns:
+        if not self._shape.columns:
             raise SpecError("--prior-correction needs a {column} in the prompt, whose text it can leave out.")
-        (outcome,) = self.encode([Row(0, "", dict.fromkeys(self._template.columns, _NO_CONTENT))])
+        (outcome,) = self.encode([Row(0, "", dict.fromkeys(self._shape.columns, _NO_CONTENT))])
         if isinstance(outcome, Completion):
             raise SpecError(f"--prior-correction cannot make a prompt without content: {outcome.error}")
         return self.prefix + outcome.own_ids
@@ -119,76 +123,104 @@ class PromptEncoder:
 
     def _tail(self) -> str:
         """What ends every prompt: all of it where there is no column."""
-        marked = self._render(self._template.fill(dict.fromkeys(self._template.columns, MARK)))
-        return marked.rpartition(MARK)[2]
+        return self._render(self._marked).rpartition(MARK)[2]
 
     def _joiner(self) -> str:
         """What goes between the prompt and a text that follows it."""
-        last = self._template.segments[-1]
-        spaced = isinstance(last, Literal) and last.text[-1].isspace()
-        return " " if self._raw and not spaced else ""
+        return " " if self._raw and not _bare(self._marked)[-1:].isspace() else ""
 
     def _find_targets(self, column: str) -> Targets:
-        is_whole = not self._template.columns
+        is_whole = not self._shape.columns
         return Targets(self._vocabulary, column, self._tail(), self._joiner(), self._cleaning, whole=is_whole)
 
-    def _ids_of(self, rows: Sequence[Values]) -> list[tuple[int, ...] | RowError]:
+    def _ids_of(self, rows: Sequence[Given]) -> list[tuple[int, ...] | RowError]:
         """Behind the hot prefix, where there is one."""
         before = self._opening
         if self._recipe:
-            found = self._recipe.own_ids(self._vocabulary, rows)
+            found = self._own_ids(self._recipe, rows)
             before = () if self._shares else self._recipe.prefix
         else:
-            found = [whole_ids(self._vocabulary, self._template, self._render, values) for values in rows]
+            found = [self._whole_ids(given) for given in rows]
         return [ids if isinstance(ids, RowError) else before + ids + self._closing for ids in found]
 
-    def _static_recipe(self) -> Recipe:
-        ids = (*self._opening, *self._vocabulary.encode(self._render(self._template.fill({}))).ids)
+    def _own_ids(self, recipe: Recipe, rows: Sequence[Given]) -> list[tuple[int, ...] | RowError]:
+        texts = [self._texts(given) for given in rows]
+        found = iter(recipe.own_ids(self._vocabulary, [each for each in texts if not isinstance(each, RowError)]))
+        return [each if isinstance(each, RowError) else next(found) for each in texts]
+
+    def _texts(self, given: Given) -> Values | RowError:
+        try:
+            return self._shape.varying.texts(given) if self._shape.varying else {}
+        except RowError as error:
+            return error
+
+    def _whole_ids(self, given: Given) -> tuple[int, ...] | RowError:
+        try:
+            return whole_ids(self._vocabulary, self._shape.messages(given), self._render)
+        except RowError as error:
+            return error
+
+    def _static(self) -> Recipe:
+        try:
+            messages = self._shape.messages({})
+        except RowError as error:
+            raise SpecError(str(error)) from error
+        ids = (*self._opening, *self._vocabulary.encode(self._render(as_chat(messages))).ids)
         if not ids:
             raise SpecError("The prompt is empty: there is no column in it, and no token comes of it.")
         return Recipe(ids[:-1], (ids[-1:],))
 
-    def _find_recipe(self, tests: Sequence[Values], telling: Sequence[Values]) -> Recipe | None:
-        contents = [self._template.fill(values) for values in (*tests, *telling)]
-        frame = Frame() if self._raw else find_frame(self._render, contents)
+    def _find_recipe(self, sample: Iterable[Row], constants: Sequence[str]) -> Recipe | None:
+        """None where each row must be rendered as a whole."""
+        if (varying := self._shape.varying) is None:
+            return None
+        template = Template(varying.segments)
+        tests = [*self._sample_texts(varying, sample), *usual_values(template.columns)]
+        contents = [template.fill(values) for values in (*tests, *telling_values(template.columns, constants))]
+        frame = Frame() if self._raw else find_frame(lambda text: self._render(varying.around(text)), contents)
         if frame is None:
             return None
         tests = [values for values in tests if not self._holds_special(values)]
-        wholes = self._vocabulary.ids([frame.wrap(self._template.fill(values)) for values in tests])
+        wholes = self._vocabulary.ids([frame.wrap(template.fill(values)) for values in tests])
         proofs = [
             (values, [*self._opening, *ids]) for values, ids in zip(tests, wholes, strict=True) if ids or self._opening
         ]
-        return find_recipe(
-            self._vocabulary, split(self._vocabulary, frame, self._template.segments, self._opening), proofs
-        )
+        return find_recipe(self._vocabulary, split(self._vocabulary, frame, varying.segments, self._opening), proofs)
 
-    def _sample_values(self, sample: Iterable[Row]) -> list[Values]:
+    def _sample_texts(self, varying: Varying, sample: Iterable[Row]) -> list[Values]:
         found: list[Values] = []
         for row in islice(sample, _MAX_SAMPLE):
             try:
-                found.append(self.values(row))
+                found.append(varying.texts(self.values(row)))
             except RowError:
                 continue
         return found
 
-    def _holds_special(self, values: Values) -> bool:
-        return any(self._vocabulary.plain.holds_special(text) for text in values.values())
+    def _holds_special(self, values: Given) -> bool:
+        return any(self._vocabulary.plain.holds_special(text) for text in strings(dict(values)))
 
 
-def _chat(vocabulary: Vocabulary, submitted_at: datetime) -> ChatTemplate:
+def _bare(chat: Chat) -> str:
+    """In raw mode there is one message, and nothing around it."""
+    return "".join(str(message["content"]) for message in chat)
+
+
+def _chat(
+    vocabulary: Vocabulary, submitted_at: datetime, variables: Mapping[str, object], tools: Sequence[object] | None
+) -> ChatTemplate:
     if vocabulary.chat_template is None:
         raise ModelError(
             "This model has no chat template, so it does not know questions from answers. "
             "Use --raw to have the prompt gone on with as a text, or a model made for chat."
         )
-    return ChatTemplate(vocabulary.chat_template, vocabulary.special_tokens, submitted_at)
+    return ChatTemplate(vocabulary.chat_template, vocabulary.special_tokens, submitted_at, variables, tools)
 
 
-def _opening(vocabulary: Vocabulary, template: Template) -> tuple[int, ...]:
-    first = template.segments[0]
-    written = vocabulary.encode(first.text).ids if isinstance(first, Literal) else []
+def _opening(vocabulary: Vocabulary, written: str) -> tuple[int, ...]:
+    """`written` is what the prompt itself begins with."""
+    ids = vocabulary.encode(written).ids
     opening = vocabulary.opening_ids
-    return () if tuple(written[: len(opening)]) == opening else opening
+    return () if tuple(ids[: len(opening)]) == opening else opening
 
 
 def _outcome(row: Row, found: tuple[int, ...] | RowError, target: tuple[int, ...] | RowError) -> Prompt | Completion:

@@ -12,8 +12,6 @@ from tokenizers import AddedToken, Encoding, Tokenizer
 from pipeline.errors import ModelError, RowError
 from pipeline.prompts.plain import Place, PlainText
 
-_FILLER = "\ufffc"  # stands for any character that is no space and in no special token
-
 _END = "<|the end, which no text and no model has|>"
 
 
@@ -96,11 +94,6 @@ class Vocabulary:
     def _named_id(self, name: str) -> int | None:
         token = self.special_tokens.get(name)
         return None if token is None else self._tokenizer.token_to_id(token)
-
-
-def hidden(text: str) -> str:
-    """The text with all but its spaces made unreadable; of the same length."""
-    return re.sub(r"\S", _FILLER, text)
 
 
 def _read(path: Path) -> str:

@@ -54,12 +54,19 @@ OTHERS = {
     "normalize": "nfc",
     "strip_invisible": True,
     "unescape_html": True,
+    "messages": [{"role": "user", "content": "{text}"}],
+    "messages_column": "turns",
+    "examples": [{"text": "a", "answer": "b"}],
+    "template_vars": {"enable_thinking": False},
+    "tools": [{"type": "function"}],
 }
 #: Fields that need another one beside them.
 NEEDS: dict[str, dict[str, object]] = {
     **{field: {"temperature": 1.0} for field in ("top_k", "top_p", "min_p", "seed", "n")},
     **{field: {"choices": "good,bad"} for field in ("length_normalize", "multi_label", "prior_correction")},
 }
+NEEDS["messages"] = {"prompt": None, "messages": [{"role": "user", "content": "{other}"}]}
+NEEDS["messages_column"] = {"prompt": None, "messages_column": "chat"}
 NEEDS["cut"] = {"on_too_long": "tail"}
 NEEDS["sql"] = {"inputs": ["sqlite:////data/a.db"]}
 
@@ -261,6 +268,55 @@ def test_long_differences_are_shortened():
         ({"repetition_penalty": 0}, "repetition_penalty: Input should be greater than or equal to 0.01."),
         ({"presence_penalty": 2.5}, "presence_penalty: Input should be less than or equal to 2."),
         ({"raw": True, "system": ""}, "--system needs a chat template; with --raw, write it into the prompt."),
+        (
+            {"messages": [{"role": "user", "content": "a"}]},
+            "--prompt and messages are two prompts, and a job has one; leave one of them out.",
+        ),
+        (
+            {"messages_column": "chat"},
+            "--prompt and --messages-column are two prompts, and a job has one; leave one of them out.",
+        ),
+        (
+            {"prompt": None, "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
+            "messages: the last message is of the role assistant, and must be the user's.",
+        ),
+        (
+            {"prompt": None, "messages": [{"role": "robot", "content": "a"}]},
+            "messages.0.role: Input should be 'system', 'user' or 'assistant'.",
+        ),
+        ({"prompt": None, "messages": [{"role": "user"}]}, "messages.0.content: it is missing."),
+        (
+            {"prompt": None, "messages": [{"role": "user", "content": "a", "name": "b"}]},
+            "messages.0.name: there is no such field.",
+        ),
+        (
+            {"prompt": None, "messages": [{"role": "user", "content": "a"}], "system": "b"},
+            "--system and messages are two beginnings; write it into messages, under the role system.",
+        ),
+        (
+            {"prompt": None, "messages_column": "chat", "raw": True},
+            "--messages-column needs a chat template, which --raw does without; leave one of them out.",
+        ),
+        (
+            {"prompt": None, "messages_column": "chat", "examples": [{"a": "b"}]},
+            "--examples needs --prompt, which each of them fills; --messages-column has messages of its own.",
+        ),
+        (
+            {"prompt": None, "messages_column": "chat", "on_too_long": "head"},
+            "--on-too-long cuts a column of the prompt, and with --messages-column there is none.",
+        ),
+        (
+            {"raw": True, "template_vars": {"a": 1}},
+            "--template-var needs a chat template, which --raw does without; leave one of them out.",
+        ),
+        (
+            {"template_vars": {"messages": []}},
+            'template_vars: a chat template has no variable "messages" that a job may set.',
+        ),
+        (
+            {"examples": [{"text": "a"}] * 1001},
+            "examples: there are more than 1,000, and every prompt begins with all of them.",
+        ),
         ({"output": "x.txt"}, "--output x.txt must end in one of .csv, .jsonl, .ndjson, .parquet."),
     ],
 )

@@ -4,16 +4,18 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from pipeline.prompts.template import Template
+from pipeline.prompts.shapes import shape_of
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Row
+from pipeline.spec import JobSpec
 
 SUBMITTED_AT = datetime(2024, 2, 29, 12, 30)
 SPECIAL = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
@@ -210,12 +212,11 @@ def encoder_for() -> Callable[..., PromptEncoder]:
         system: str | None = None,
         raw: bool = False,
         sample: Sequence[Row] = (),
+        asked: Any = MappingProxyType({}),
         **more: Any,
     ) -> PromptEncoder:
-        template = Template.parse(prompt)
-        return PromptEncoder(
-            vocabulary, template, system=system, raw=raw, submitted_at=SUBMITTED_AT, sample=sample, **more
-        )
+        shape = shape_of(JobSpec(inputs="a.csv", model="m", prompt=prompt, system=system, raw=raw, **asked))
+        return PromptEncoder(vocabulary, shape, raw=raw, submitted_at=SUBMITTED_AT, sample=sample, **more)
 
     return made
 

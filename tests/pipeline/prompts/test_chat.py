@@ -10,8 +10,13 @@ from pipeline.prompts.chat import ChatTemplate
 SUBMITTED_AT = datetime(2024, 2, 29, 12, 30)
 
 
+def chat(content, system):
+    messages = [{"role": "system", "content": system}] if system is not None else []
+    return [*messages, {"role": "user", "content": content}]
+
+
 def rendered(source, content="Hi", system=None):
-    return ChatTemplate(source, {"bos_token": "<s>", "eos_token": "</s>"}, SUBMITTED_AT).render(content, system)
+    return ChatTemplate(source, {"bos_token": "<s>", "eos_token": "</s>"}, SUBMITTED_AT).render(chat(content, system))
 
 
 LOOP = "{% for m in messages %}"
@@ -33,11 +38,10 @@ SOURCES = {
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES.keys())
 def test_renders_as_transformers_does(make, source, system):
     _, tokenizer = make("gpt2")
-    messages = [{"role": "system", "content": system}] if system is not None else []
-    messages.append({"role": "user", "content": "é <b>\n"})
+    messages = chat("é <b>\n", system)
     expected = tokenizer.apply_chat_template(messages, chat_template=source, tokenize=False, add_generation_prompt=True)
     special_tokens = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-    assert ChatTemplate(source, special_tokens, SUBMITTED_AT).render("é <b>\n", system) == expected
+    assert ChatTemplate(source, special_tokens, SUBMITTED_AT).render(messages) == expected
 
 
 def test_the_clock_shows_when_the_job_was_submitted():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pipeline.errors import SpecError
 from pipeline.fitting import Fitting, answer_room
 from pipeline.prompts.cuts import MARK
-from pipeline.prompts.template import Template
+from pipeline.prompts.shapes import shape_of
 from pipeline.rows import Choose, Completion, Generate, Prompt, Row
 from pipeline.spec import build_spec
 
@@ -57,7 +57,7 @@ class Watched:
 
 def fitting(vocabulary, encoder, how, context, prompt=PROMPT, task=Generate(8), **fields):  # noqa: B008 - frozen
     spec = build_spec({"inputs": "a.csv", "model": "m", "prompt": prompt, "on_too_long": how, **fields})
-    return Fitting(spec, Template.parse(prompt), vocabulary, encoder, task, context)
+    return Fitting(spec, shape_of(spec), vocabulary, encoder, task, context)
 
 
 def fitted_again(vocabulary, encoder, how, context, text, outcome, **more):

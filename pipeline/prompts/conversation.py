@@ -1,0 +1,122 @@
+"""Stage 2, first step: the messages that a row's prompt is made of, each a template; in raw mode it is one, bare."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Protocol
+
+from pipeline.prompts.content import Content
+from pipeline.prompts.template import Given, Segment, Template
+from pipeline.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Of one row. No special token counts in what is `more`, or the role."""
+
+    role: str
+    content: Content | None
+    more: Mapping[str, object] = field(default_factory=dict)  #: as JSON has it, such as tool_calls
+
+
+class Shape(Protocol):
+    """Where a row's messages come from."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that are read."""
+
+    @property
+    def varying(self) -> "Varying | None":
+        """None where rows do not differ in one message alone, or not in a way that can be told before."""
+
+    def at(self, submitted_at: datetime) -> "Shape": ...
+
+    def values(self, row: Row) -> Given:
+        """By column. Raises RowError for a value that it cannot use."""
+
+    def messages(self, given: Given) -> list[Message]:
+        """Raises RowError."""
+
+    def marked(self, mark: str) -> list[dict[str, object]]:
+        """As a chat template takes them, with the mark in all places that differ between rows."""
+
+    def times(self, column: str) -> int:
+        """How often a prompt holds the column's text, as far as that can be known; 1 at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    role: str
+    template: Template
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The same messages for every row, but for the values in them."""
+
+    turns: tuple[Turn, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(column for turn in self.turns for column in turn.template.columns))
+
+    @property
+    def varying(self) -> "Varying | None":
+        places = [place for place, turn in enumerate(self.turns) if turn.template.columns]
+        if len(places) != 1 or not self.turns[places[0]].template.segments:
+            return None
+        return Varying(self.turns, places[0])
+
+    def at(self, submitted_at: datetime) -> "Conversation":
+        return Conversation(tuple(replace(turn, template=turn.template.at(submitted_at)) for turn in self.turns))
+
+    def values(self, row: Row) -> Given:
+        found: dict[str, object] = {}
+        for turn in self.turns:
+            found |= turn.template.values(row)
+        return found
+
+    def messages(self, given: Given) -> list[Message]:
+        return [Message(turn.role, turn.template.content(given)) for turn in self.turns]
+
+    def marked(self, mark: str) -> list[dict[str, object]]:
+        return [_plain(turn.role, turn.template.marked(mark)) for turn in self.turns]
+
+    def times(self, column: str) -> int:
+        return max(1, sum(turn.template.times(column) for turn in self.turns))
+
+
+@dataclass(frozen=True, slots=True)
+class Varying:
+    """The one of a conversation's messages that differs between rows."""
+
+    turns: tuple[Turn, ...]
+    place: int
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return self.turns[self.place].template.segments
+
+    def texts(self, given: Given) -> Mapping[str, str]:
+        """What stands in the fields of `segments`. Raises RowError."""
+        return self.turns[self.place].template.texts(given)
+
+    def around(self, content: str) -> list[dict[str, object]]:
+        """All messages as a chat template takes them, with `content` in this one."""
+        return [
+            _plain(turn.role, content if place == self.place else turn.template.marked(""))
+            for place, turn in enumerate(self.turns)
+        ]
+
+
+def as_chat(messages: Sequence[Message]) -> list[dict[str, object]]:
+    """As a chat template takes them."""
+    return [
+        {"role": message.role, "content": None if message.content is None else message.content.text, **message.more}
+        for message in messages
+    ]
+
+
+def _plain(role: str, content: str) -> dict[str, object]:
+    return {"role": role, "content": content}

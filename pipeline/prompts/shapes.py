@@ -1,0 +1,54 @@
+"""Stage 2, first step: what a person asked for, as the shape of each row's prompt. Known before a tokenizer is."""
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.errors import RowError, SpecError
+from pipeline.prompt_fields import Example
+from pipeline.prompts.conversation import Conversation, Shape, Turn
+from pipeline.prompts.messages_column import MessagesColumn
+from pipeline.prompts.template import Field, Literal, Template
+from pipeline.rows import Row
+from pipeline.spec import JobSpec
+
+#: Behind an example in raw mode.
+_BETWEEN = "\n\n"
+
+_ANSWER = Template((Field("answer"),))
+
+
+def shape_of(spec: JobSpec) -> Shape:
+    """Raises SpecError."""
+    if spec.messages is not None:
+        return Conversation(tuple(Turn(each.role, Template.parse(each.content)) for each in spec.messages))
+    if spec.messages_column is not None:
+        return MessagesColumn(spec.messages_column, spec.system)
+    template = Template.parse(str(spec.prompt))
+    examples = list(_examples(template, spec.examples))
+    if spec.raw:
+        shown = "".join(f"{prompt}{_joiner(prompt)}{answer}{_BETWEEN}" for prompt, answer in examples)
+        return Conversation((Turn("user", template.behind(shown)),))
+    turns = [] if spec.system is None else [Turn("system", _fixed(spec.system))]
+    for prompt, answer in examples:
+        turns += [Turn("user", _fixed(prompt)), Turn("assistant", _fixed(answer))]
+    return Conversation((*turns, Turn("user", template)))
+
+
+def _fixed(text: str) -> Template:
+    return Template((Literal(text),) if text else ())
+
+
+def _joiner(prompt: str) -> str:
+    return "" if prompt[-1:].isspace() else " "
+
+
+def _examples(template: Template, examples: Sequence[Example]) -> Iterator[tuple[str, str]]:
+    """Each as its prompt and its answer."""
+    for number, example in enumerate(examples, 1):
+        try:
+            row = Row(0, "", example)
+            answer, prompt = (each.content(each.values(row)).text for each in (_ANSWER, template))
+        except RowError as error:
+            raise SpecError(f"Example {number} cannot be used: {str(error).replace(' in this row', '')}") from error
+        if not answer:
+            raise SpecError(f"Example {number} cannot be used: its answer is empty.")
+        yield prompt, answer

@@ -1,0 +1,136 @@
+"""Prompts of many shapes, from the command to what the model reads."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+SHOT = "<|im_start|>user\nSay: {}<|im_end|>\n<|im_start|>assistant\n{}<|im_end|>\n"
+ASKED = "<|im_start|>user\nSay: {}<|im_end|>\n<|im_start|>assistant\n"
+
+
+@pytest.fixture
+def rows(table):
+    return table(text=["a", "b"])
+
+
+@pytest.fixture
+def seen(submit):
+    """The first prompt, as a dry run shows it."""
+
+    def see(*arguments):
+        result = submit(*arguments, "--dry-run")
+        assert result.exit_code == 0, result.output
+        return result.stdout.partition(" will read it:\n\n")[2].partition("\n\nShared by all rows")[0]
+
+    return see
+
+
+def job_file(path, **fields):
+    """JSON is YAML, too."""
+    path.write_text(json.dumps(fields))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "yaml"])
+def test_examples_come_from_a_table_of_any_kind(seen, rows, tmp_path, kind):
+    file = tmp_path / f"shots.{kind}"
+    examples = [{"text": "x", "answer": "X"}, {"text": "y", "answer": "Y"}]
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(examples), file)
+    elif kind == "csv":
+        file.write_text("text,answer\nx,X\ny,Y\n")
+    else:
+        file.write_text(json.dumps(examples) if kind == "yaml" else "\n".join(map(json.dumps, examples)))
+    assert seen(rows, "--examples", file) == SHOT.format("x", "X") + SHOT.format("y", "Y") + ASKED.format("a")
+    assert seen(rows, "--examples", file, "--raw") == "Say: x X\n\nSay: y Y\n\nSay: a"
+
+
+def test_examples_are_kept_with_the_job(home, submit, rows, tmp_path, told):
+    file = tmp_path / "shots.csv"
+    file.write_text("text,answer\nx,X\n")
+    assert submit(rows, "--examples", file).exit_code == 0
+    file.write_text("text,answer\nx,Y\n")
+    assert '\n  examples: [{"text": "x", "answer": "X"}] -> [{"text": "x", "answer": "Y"}]\n' in told(
+        submit(rows, "--examples", file), 4
+    )
+    file.unlink()
+    assert home.call("resume", "night").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("shots.csv", "text,answer\n", "There are no examples in "),
+        ("shots.yaml", "a: b", "must be a list, each with the prompt's columns and an `answer`."),
+        ("shots.yaml", "- [", " is not YAML: "),
+        ("shots.bin", "", "has no extension that is known."),
+        ("shots.csv", "txt,answer\nx,X\n", 'Example 1 cannot be used: The column "text" is null'),
+    ],
+)
+def test_examples_that_cannot_be_are_told(submit, rows, tmp_path, told, name, text, message):
+    (tmp_path / name).write_text(text)
+    result = submit(rows, "--examples", tmp_path / name)
+    assert result.exit_code in (1, 2)
+    assert message in told(result, result.exit_code)
+
+
+def test_messages_of_a_job_file(home, table, tiny_model, tmp_path):
+    messages = [
+        {"role": "system", "content": "Of {kind}."},
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": "X"},
+        {"role": "user", "content": "{text}"},
+    ]
+    rows = table(text=["a", "b"], kind=["k", "l"])
+    job = job_file(
+        tmp_path / "job.yaml", name="night", inputs=str(rows), model=str(tiny_model), messages=messages, max_tokens=4
+    )
+    shown = home.call("submit", "--job", job, "--dry-run").stdout
+    chat = "".join(
+        f"<|im_start|>{role}\n{content}<|im_end|>\n"
+        for role, content in (("system", "Of k."), ("user", "x"), ("assistant", "X"), ("user", "a"))
+    )
+    assert f"will read it:\n\n{chat}<|im_start|>assistant\n\n" in shown
+    assert home.call("submit", "--job", job).exit_code == 0
+    assert {result.error for result in home.results("night")} == {None}
+
+
+CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "<|im_end|>"}]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_each_row_may_bring_its_chat(home, tiny_model, tmp_path, kind):
+    file = tmp_path / f"chats.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"chat": [CHAT, None]}), file)
+    elif kind == "jsonl":
+        file.write_text("\n".join(json.dumps({"chat": chat}) for chat in (CHAT, None)))
+    else:
+        text = json.dumps(CHAT).replace('"', '""')
+        file.write_text(f'chat,n\n"{text}",1\n[],2\n')
+    asked = ("--name", "night", "--model", tiny_model, "--messages-column", "chat", "--max-tokens", "4")
+    shown = home.call("submit", file, *asked, "--dry-run").stdout
+    chat = "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n"
+    assert f"will read it:\n\n{chat}\n" in shown
+    assert "1 row holds special tokens of the model, which stay plain text." in shown
+    assert home.call("submit", file, *asked).exit_code == 0
+    one, other = home.results("night")
+    assert (one.error, other.error_type) == (None, "messages")
+
+
+def test_what_the_chat_template_is_given(home, rows, tmp_path, tiny_model, told):
+    (tmp_path / "tools.json").write_text('[{"name": "f"}]')
+    model = tmp_path / "model"
+    model.mkdir()
+    for file in tiny_model.iterdir():
+        (model / file.name).write_bytes(file.read_bytes())
+    (model / "chat_template.jinja").write_text("{{ tools | tojson }} {{ thinking | tojson }} {{ messages[0].content }}")
+    asked = ("--model", model, "--prompt", "{text}", "--tools", tmp_path / "tools.json", "--dry-run")
+    shown = home.call("submit", rows, *asked, "--template-var", "thinking=false").stdout
+    assert 'will read it:\n\n[{"name": "f"}] false a\n' in shown
+    wrong = home.call("submit", rows, *asked, "--template-var", "thinking=False")
+    assert told(wrong, 2).startswith("--template-var thinking=False: give NAME=JSON, such as enable_thinking=false,")
+    (tmp_path / "tools.json").write_text("{")
+    assert " is not JSON: " in told(home.call("submit", rows, *asked), 2)
