@@ -180,17 +180,16 @@ class Ledger:
 
     def bisect(self, job_id: str, keys_of: KeysOf) -> tuple[int, int]:
         """Batches that too many workers died of, which nobody can claim any more: how many are halved, and how many
-        were down to one row, which is an error now. Each is one transaction."""
+        were down to one prompt, whose rows are errors now. Each is one transaction."""
         with reading(self._engine) as connection:
             found = crashes.suspects(connection, job_id)
         split = dead = 0
         for suspect, shard in found:
-            alone = len(suspect.row_ids) == 1
-            keys = dict(keys_of(shard)) if alone else {}
+            keys = dict(keys_of(shard)) if suspect.is_alone else {}
             with writing(self._engine) as connection:
                 now = self._now(connection)
-                if alone:
-                    dead += crashes.bury(connection, suspect, keys[suspect.row_ids[0]], now)
+                if suspect.is_alone:
+                    dead += crashes.bury(connection, suspect, keys, now)
                 else:
                     split += crashes.split(connection, suspect, now)
         return split, dead

@@ -114,6 +114,7 @@ batches = Table(
     Column("enqueued_at", Double),
     Column("begun_at", Double),
     Column("error", AnyText),
+    Column("prompt_rows", RowIds),
     ForeignKeyConstraint(["job_id", "shard_no"], ["shards.job_id", "shards.shard_no"]),
 )
 
