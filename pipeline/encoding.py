@@ -14,6 +14,7 @@ from pipeline.prompts.template import Template
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Completion, Generate, Prompt, Row, Task
 from pipeline.settings import Settings
+from pipeline.sharing import foretell
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord, ShardRecord
 from pipeline.timing import Stopwatch
@@ -35,6 +36,8 @@ class Encoded:
     seconds: float
     n_cut: int = 0  #: rows whose text was cut to fit
     n_neutralised: int = 0  #: rows whose text held special tokens
+    prompt_tokens: int = 0  #: of all rows' prompts, whole
+    planned_tokens: int = 0  #: of these, what has to be computed; with the first shard, also what all rows begin with
 
 
 class Encoding:
@@ -76,6 +79,7 @@ class Encoding:
             prompts, failures = self._encode(self._read(shard))
             groups = grouped(self._distinct(prompts), self._costs, self.task, within or budget(self._settings, None))
         planned = [batch for batch, _ in groups]
+        sharing = foretell(self.prefix, [prompt for _, batch in groups for prompt in batch], self.task)
         return Encoded(
             planned,
             [prompts for _, prompts in groups],
@@ -83,6 +87,8 @@ class Encoding:
             watch.seconds["encode"],
             n_cut=sum(prompt.cut_tokens > 0 for prompt in prompts),
             n_neutralised=self._encoder.neutralised - neutralised,
+            prompt_tokens=sharing.prompt_tokens,
+            planned_tokens=sharing.computed_tokens + (len(self.prefix) if shard.shard_no == 0 else 0),
         )
 
     def rows(self, shard: ShardRecord, row_ids: Sequence[int]) -> tuple[tuple[Prompt, ...], list[Completion]]:

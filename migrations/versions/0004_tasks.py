@@ -1,7 +1,7 @@
 """What more is asked of a row: probabilities of all labels, scores of given texts, embeddings, cut texts, copies.
 
 Of a batch, how many rows each of its prompts has. And of a shard, how many of its rows were cut to fit, and how many
-held special tokens of the model.
+held special tokens of the model; how many tokens its prompts have, and how many of these were to be computed.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
 _COUNTS = ("n_cut", "n_neutralised")
+_TOKENS = ("prompt_tokens", "planned_tokens")
 
 
 def upgrade() -> None:
@@ -23,10 +24,12 @@ def upgrade() -> None:
     op.add_column("batches", sa.Column("prompt_rows", sa.LargeBinary()))
     for name in _COUNTS:
         op.add_column("shards", sa.Column(name, sa.Integer(), nullable=False, server_default=sa.text("0")))
+    for name in _TOKENS:
+        op.add_column("shards", sa.Column(name, sa.BigInteger(), nullable=False, server_default=sa.text("0")))
 
 
 def downgrade() -> None:
-    for name in reversed(_COUNTS):
+    for name in (*reversed(_TOKENS), *reversed(_COUNTS)):
         op.drop_column("shards", name)
     op.drop_column("batches", "prompt_rows")
     for column in reversed(_columns()):

@@ -104,14 +104,21 @@ class Ledger:
         *,
         n_cut: int = 0,
         n_neutralised: int = 0,
+        prompt_tokens: int = 0,
+        planned_tokens: int = 0,
     ) -> list[int]:
         """The numbers of the new batches; none, and nothing written, where another runner was first or the job was
         cancelled. At `tokens` are the prompts of each batch, in the order of `planned`. `n_cut` and `n_neutralised`
-        are rows whose text was cut, or held special tokens. Raises ValueError unless `planned` and `failures` together
-        are the shard's rows, each once."""
+        are rows whose text was cut, or held special tokens; of the prompts' tokens, `planned_tokens` are to be
+        computed. Raises ValueError unless `planned` and `failures` together are the shard's rows, each once."""
         with writing(self._engine) as connection:
             now = self._now(connection)
-            counts = {"n_cut": n_cut, "n_neutralised": n_neutralised}
+            counts = {
+                "n_cut": n_cut,
+                "n_neutralised": n_neutralised,
+                "prompt_tokens": prompt_tokens,
+                "planned_tokens": planned_tokens,
+            }
             return encoding.record(connection, job_id, shard_no, planned, failures, encode_s, tokens, counts, now)
 
     def claim(self, job_id: str, owner: str, lease_s: float) -> Claim | None:

@@ -22,6 +22,7 @@ _LATEST = 50
 _WORK = ("prompt", "system", "choices", "multi_label", "score", "embed", "max_tokens", "n", "logprobs", "dtype")
 
 _BATCH_SUMS = ("n_ok", "n_truncated", "n_error", *TOKENS, *(f"{stage}_s" for stage in STAGES))
+_SHARD_SUMS = ("n_error", "n_cut", "n_neutralised", "prompt_tokens", "planned_tokens")
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
 
 
@@ -88,6 +89,8 @@ def read_progress(connection: Connection, job_id: str) -> Progress:
         **{name: total(name) for name in TOKENS},
         cut=shard.n_cut,
         neutralised=shard.n_neutralised,
+        prompt_tokens=int(shard.prompt_tokens),
+        planned_tokens=int(shard.planned_tokens),
         seconds=seconds,
         started_at=min((row.started_at for row in by_state if row.started_at is not None), default=None),
         finished_at=max((row.finished_at for row in by_state if row.state is BatchState.DONE), default=None),
@@ -232,7 +235,7 @@ def _batch_sums(job_id: str) -> Select[tuple[object, ...]]:
 
 def _shard_sums(job_id: str) -> Select[tuple[object, ...]]:
     return select(
-        *(func.coalesce(func.sum(shards.c[name]), 0).label(name) for name in ("n_error", "n_cut", "n_neutralised")),
+        *(func.coalesce(func.sum(shards.c[name]), 0).label(name) for name in _SHARD_SUMS),
         func.coalesce(func.sum(shards.c.encode_s), 0.0).label("encode_s"),
         func.coalesce(func.max(shards.c.row_to), 0).label("cut"),
     ).where(shards.c.job_id == job_id)

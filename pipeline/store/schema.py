@@ -75,6 +75,8 @@ shards = Table(
     Column("lease_owner", AnyText),
     Column("n_cut", Integer, nullable=False, server_default=text("0")),
     Column("n_neutralised", Integer, nullable=False, server_default=text("0")),
+    Column("prompt_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("planned_tokens", BigInteger, nullable=False, server_default=text("0")),
 )
 
 batches = Table(

@@ -1,5 +1,7 @@
 """Rows with the same prompt, from the flags to the results."""
 
+import json
+
 import pytest
 
 from pipeline.inference.engine import Engine
@@ -89,3 +91,21 @@ def test_rows_that_are_alike_once_they_are_cut_tell_how_much_of_each_went(home, 
 
 def answer(row):
     return row.status, row.output, row.label, row.scores, row.embedding, row.logprobs, row.output_tokens
+
+
+@pytest.mark.parametrize("flags", [(), ("--choices", "a,b"), ("--temperature", "1", "--n", "3")])
+def test_what_was_predicted_is_what_was_reused(home, submit, table, flags):
+    pages = ["A long text to read. " * 9, "Another text that rows share. " * 6]
+    rows = table(page=[pages[place % 2] for place in range(24)], text=[f"{place % 20:x}" for place in range(24)])
+    prompt = (
+        ("--prompt", "Read: {page} What of {text}?", "--max-tokens", "2")
+        if "--choices" not in flags
+        else ("--prompt", "Read: {page} What of {text}?")
+    )
+    home.variables["PIPELINE_PREFIX_DISK_BYTES"] = "0"
+    done = submit(rows, *flags, *prompt)
+    assert done.exit_code == 0
+    reuse = json.loads(home.call("status", "--json").stdout)["prompt_tokens"]
+    assert reuse["reuse_achieved"] == pytest.approx(reuse["reuse_predicted"], abs=0.01)
+    assert f"; predicted: {reuse['reuse_predicted']:.0%})" in done.stdout
+    assert "than predicted" not in done.stdout
