@@ -35,7 +35,9 @@ class Idle:
         ]
         tokens = sum(len(prompt.own_ids) for prompt in payload.prompts)
         timing = BatchTiming(load_s=load_s, prefill_s=1e-6 * tokens, computed_tokens=tokens, output_tokens=len(done))
-        return Answered(claim, "none", Finished(tuple(partial(_same, row) for row in done), timing), ())
+        return Answered(
+            claim, "none", Finished(tuple(partial(_same, row) for row in done), timing), (), payload.prompts
+        )
 
 
 def _same(row: Completion) -> Completion:

@@ -18,6 +18,7 @@ from pipeline.means import Means, load_means
 from pipeline.prompts.choices import questions
 from pipeline.prompts.shapes import shape_of
 from pipeline.rehearsal import Rehearsal, rehearse
+from pipeline.reordering import Reordering, best_reordering
 from pipeline.rows import Row
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -25,6 +26,8 @@ from pipeline.spec import JobSpec
 #: Rows that are looked at. An input of fewer is known in full.
 _SAMPLE_ROWS = 1000
 _BAR = 40
+#: Share of all prompt tokens.
+_WORTH_TELLING = 0.05
 
 
 def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
@@ -41,11 +44,16 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
         means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)
     with waiting(notes, "Timing a small batch ..."):
         found = rehearse(spec, means, sample, settings.batch_rows)
+    with waiting(notes, "Trying other orders of the columns ..."):
+        better = best_reordering(spec, means, sample, settings.batch_rows)
     n_rows = None if len(rows) > _SAMPLE_ROWS else len(rows)
     if source.taking is not None:
         click.echo(f"{left_out(tally.left_out, tally.read)}\n")
     for line in _report(spec, means, sample, found, n_rows, settings.batch_rows):
         click.echo(line)
+    for line in _advice(found, better):
+        click.echo(line)
+    click.echo("Nothing was recorded. Leave out --dry-run to run it.")
     return exit_codes.OK
 
 
@@ -67,8 +75,15 @@ def _report(
     if found.neutralised:
         hold = "holds" if found.neutralised == 1 else "hold"
         yield f"{counted(found.neutralised, 'row')} {hold} special tokens of the model, which stay plain text."
+    if twins := len(found.prompts) - found.n_computed:
+        has = "has" if twins == 1 else "have"
+        yield f"{counted(twins, 'row')} {has} the same prompt as another, and will share its answer."
     yield from _estimate(spec, means, found, len(sample), n_rows, batch_rows)
-    yield "Nothing was recorded. Leave out --dry-run to run it."
+
+
+def _advice(found: Rehearsal, better: Reordering | None) -> Iterator[str]:
+    if better is not None and better.reused - found.reused >= _WORTH_TELLING:
+        yield f"With {{{better.column}}} before the other columns of the prompt, {better.reused:.0%} would be reused."
 
 
 def _cuts(spec: JobSpec, found: Rehearsal) -> Iterator[str]:
@@ -83,14 +98,13 @@ def _estimate(
 ) -> Iterator[str]:
     rows = n_sample if n_rows is None else n_rows
     computed = found.own_tokens + len(found.prefix)
-    share = 1 - computed / found.prompt_tokens
     of = "the input" if n_rows is not None else f"the first {counted(rows, 'row')} (there are more)"
     yield f"Estimate for {of}: {counted(rows, 'row')}, {computed:,} prompt tokens to compute,"
     longest = min(spec.max_tokens, means.model.context) if spec.writes else 0
     least, most = found.seconds(rows, 0), found.seconds(rows, longest * spec.n)
     each = f"{spec.n} to a row, up to {longest} tokens each" if spec.n > 1 else f"up to {longest} tokens"
     until = f" to {duration(most)}, by the length of the answers ({each})" if longest else ""
-    yield f"{share:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
+    yield f"{found.reused:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
     yield f"Memory beside the model: roughly {size(_batch_bytes(spec, means, found, longest, batch_rows))}."
     if spec.choices and spec.multi_label:
         holds, fails = questions(spec.choices[:1])

@@ -8,6 +8,7 @@ from enum import StrEnum
 from jobs.diagnosis import Situation, hold_up
 from jobs.fleet import Fleet
 from pipeline.settings import Settings
+from pipeline.sharing import share_reused
 from pipeline.store.database import Database
 from pipeline.store.open_work import OpenWork, work_of
 from pipeline.store.queries import find_job, list_jobs, progress
@@ -65,6 +66,12 @@ class Standing:
         prompt = self.figures.computed_tokens + self.figures.reused_tokens
         return self.figures.reused_tokens / prompt if prompt else None
 
+    @property
+    def predicted_reuse(self) -> float | None:
+        """The same, as it was planned when the rows were encoded; None where an earlier version encoded them."""
+        figures = self.figures
+        return share_reused(figures.prompt_tokens, figures.planned_tokens) if figures.prompt_tokens else None
+
     def as_json(self) -> dict[str, object]:
         """Times are ISO 8601 in UTC."""
         job, figures = self.job, self.figures
@@ -83,7 +90,12 @@ class Standing:
             "finished_at": iso(job.finished_at),
             "active_seconds": self.active_s,
             "rows_per_second": self.rows_per_s,
-            "prompt_tokens": {"computed": figures.computed_tokens, "reused": figures.reused_tokens},
+            "prompt_tokens": {
+                "computed": figures.computed_tokens,
+                "reused": figures.reused_tokens,
+                "reuse_achieved": self.reuse_share,
+                "reuse_predicted": self.predicted_reuse,
+            },
             "output_tokens": figures.output_tokens,
             "texts": {"cut": figures.cut, "neutralised": figures.neutralised},
             "seconds": figures.seconds,

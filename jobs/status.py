@@ -8,6 +8,7 @@ import click
 
 from jobs.fleet import Fleet
 from jobs.fleet_shown import fleet_json, print_workers, queue_words, work_json
+from jobs.reuse import why_reuse_differs
 from jobs.standing import Standing, State, standing
 from jobs.tables import counted, duration
 from pipeline.errors import NotFoundError
@@ -65,6 +66,8 @@ def tell(found: Standing) -> None:
     for name, text in _figures(found):
         click.echo(f"{name:<10}{text}")
     click.echo()
+    if (why := why_reuse_differs(found)) is not None:
+        click.echo(f"{why}\n")
     if found.in_fleet is not None and found.in_fleet.fleet.workers:
         print_workers(found.in_fleet.fleet, found.in_fleet.names)
         click.echo()
@@ -117,7 +120,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         yield "speed", f"{found.rows_per_s:,.1f} rows/s over {duration(found.active_s)}"
     if found.reuse_share is not None:
         computed, reused = figures.computed_tokens, figures.reused_tokens
-        yield "prompts", f"{computed:,} tokens computed, {reused:,} reused ({found.reuse_share:.0%})"
+        predicted = "" if found.predicted_reuse is None else f"; predicted: {found.predicted_reuse:.0%}"
+        yield "prompts", f"{computed:,} tokens computed, {reused:,} reused ({found.reuse_share:.0%}{predicted})"
     if figures.output_tokens:
         yield "answers", counted(figures.output_tokens, "token")
     if any(figures.seconds.values()):

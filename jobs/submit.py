@@ -103,6 +103,11 @@ from pipeline.spec import JobSpec, build_spec
     default=None,
     help="The same answers to the last bit whatever rows are answered together; on a CPU in float32.",
 )
+@click.option(
+    "--dedupe/--no-dedupe",
+    default=None,
+    help="Answer rows of the same prompt once, unless tokens are drawn (default), or each by itself.",
+)
 @click.option("--trust-remote-code", is_flag=True, default=None, help="Run Python code that comes with the model.")
 @click.option("--priority", type=int, metavar="N", help="In a fleet, jobs of a higher one go first.  [default: 0]")
 @click.option(

@@ -1,7 +1,8 @@
 """Stage 5 of one job: the prompts of a claimed batch, or its rows once more, become answers by a warm model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from pipeline.encoding import Encoding
 from pipeline.inference.bisection import run_bisecting
@@ -10,10 +11,11 @@ from pipeline.inference.engine import Engine
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.means import Means
 from pipeline.messages import Payload
-from pipeline.rows import Batch, BatchTiming, Completion
+from pipeline.rows import Batch, BatchTiming, Completion, Prompt
 from pipeline.settings import Settings
 from pipeline.store.records import Claim, ShardRecord
 from pipeline.timing import Stopwatch
+from pipeline.twins import for_each_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +26,16 @@ class Answered:
     device: str
     finished: Finished
     failures: tuple[Completion, ...]  #: of rows that have no prompt
-    cut_tokens: Mapping[int, int]  #: by row, where its text was cut
+    prompts: Sequence[Prompt]
 
     def written(self) -> tuple[list[Completion], BatchTiming]:
         """A completion for each of the claim's rows; may be called on another thread than the one that computes."""
-        completions, timing = self.finished.written()
-        return [*map(self._told, completions), *self.failures], timing
-
-    def _told(self, completion: Completion) -> Completion:
-        left_out = self.cut_tokens.get(completion.row_id)
-        return replace(completion, cut_tokens=left_out) if left_out else completion
+        computed, timing = self.finished.written()
+        prompts = {prompt.row_id: prompt for prompt in self.prompts}
+        by_prompt = [for_each_row(prompts[completion.row_id], completion) for completion in computed]
+        copied = sum(copy.reused_tokens for _, *copies in by_prompt for copy in copies)
+        told = replace(timing, reused_tokens=timing.reused_tokens + copied)
+        return [*chain.from_iterable(by_prompt), *self.failures], told
 
 
 class Answering:
@@ -58,9 +60,8 @@ class Answering:
         if payload.prompts:
             batch = Batch(claim.job_id, claim.batch_no, claim.fence, claim.attempts, payload.prefix, payload.prompts)
             finished = run_bisecting(self.engine, batch, self._encoding.task)
-        cut_tokens = {prompt.row_id: prompt.cut_tokens for prompt in payload.prompts if prompt.cut_tokens}
         timing = replace(finished.timing, load_s=load_s, encode_s=watch.seconds["encode"])
-        return Answered(claim, self.engine.device, replace(finished, timing=timing), tuple(failures), cut_tokens)
+        return Answered(claim, self.engine.device, replace(finished, timing=timing), tuple(failures), payload.prompts)
 
 
 def make_engine(means: Means, settings: Settings) -> Engine:

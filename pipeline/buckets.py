@@ -15,10 +15,11 @@ _MOST_TOKENS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """Which rows are answered together; `n_tokens` counts their own prompt tokens."""
+    """Which rows are answered together; `n_tokens` counts their own prompt tokens, once where prompts are the same."""
 
     row_ids: tuple[int, ...]
     n_tokens: int
+    prompt_rows: tuple[int, ...] = ()  #: rows of each prompt, in the order of `row_ids`; empty where each has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Rate(Protocol):
     """What was answered lately in how many seconds of a device's time."""
 
     @property
-    def rows(self) -> int: ...
+    def prompts(self) -> int: ...
 
     @property
     def own_tokens(self) -> int:
@@ -48,10 +49,10 @@ def budget(settings: Settings, rate: Rate | None, samples: int = 1) -> Budget:
 
     `samples` are the answers to each row.
     """
-    if rate is None or rate.rows <= 0 or rate.seconds <= 0:
+    if rate is None or rate.prompts <= 0 or rate.seconds <= 0:
         return Budget(settings.batch_rows, settings.batch_tokens)
     share = settings.batch_seconds / rate.seconds
-    answers = int(min(rate.rows * share, settings.shard_rows)) * samples
+    answers = int(min(rate.prompts * share, settings.shard_rows)) * samples
     # Nobody counted the tokens of rows that were retried.
     tokens = int(min(rate.own_tokens * share, _MOST_TOKENS)) if rate.own_tokens else settings.batch_tokens
     return Budget(max(answers, min(_LEAST_ROWS, settings.shard_rows)), max(tokens, 1))

@@ -1,8 +1,8 @@
 """Stages 2 and 3 of one job, without a model: a shard's rows become prompts, and prompts become batches."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from pipeline.buckets import Budget, PlannedBatch, batch_rows, budget, plan
 from pipeline.costs import Costs
@@ -14,9 +14,11 @@ from pipeline.prompts.shapes import shape_of
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Completion, Generate, Prompt, Row, Task
 from pipeline.settings import Settings
+from pipeline.sharing import foretell
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord, ShardRecord
 from pipeline.timing import Stopwatch
+from pipeline.twins import distinct
 
 #: Rows on which the encoder proves its shortcuts before it takes them.
 SAMPLE_ROWS = 64
@@ -34,6 +36,8 @@ class Encoded:
     seconds: float
     n_cut: int = 0  #: rows whose text was cut to fit
     n_neutralised: int = 0  #: rows whose text held special tokens
+    prompt_tokens: int = 0  #: of all rows' prompts, whole
+    planned_tokens: int = 0  #: of these, what has to be computed; with the first shard, also what all rows begin with
 
 
 class Encoding:
@@ -51,7 +55,7 @@ class Encoding:
     ) -> None:
         """`context` is the model's, `first` the job's shard 0. Raises JobError, or TryAgain."""
         shape = shape_of(spec)
-        self._costs, self._settings, self._key = costs, settings, spec.key
+        self._costs, self._settings, self._key, self._dedupes = costs, settings, spec.key, spec.dedupes
         self.columns = (*shape.columns, *spec.beside)
         sample = list(islice(self._read(first), SAMPLE_ROWS))
         self._encoder = make_encoder(spec, shape, vocabulary, job.submitted, sample)
@@ -73,8 +77,9 @@ class Encoding:
         watch, neutralised = Stopwatch(), self._encoder.neutralised
         with watch.stage("encode"):
             prompts, failures = self._encode(self._read(shard))
-            groups = grouped(prompts, self._costs, self.task, within or budget(self._settings, None))
+            groups = grouped(self._distinct(prompts), self._costs, self.task, within or budget(self._settings, None))
         planned = [batch for batch, _ in groups]
+        sharing = foretell(self.prefix, [prompt for _, batch in groups for prompt in batch], self.task)
         return Encoded(
             planned,
             [prompts for _, prompts in groups],
@@ -82,12 +87,18 @@ class Encoding:
             watch.seconds["encode"],
             n_cut=sum(prompt.cut_tokens > 0 for prompt in prompts),
             n_neutralised=self._encoder.neutralised - neutralised,
+            prompt_tokens=sharing.prompt_tokens,
+            planned_tokens=sharing.computed_tokens + (len(self.prefix) if shard.shard_no == 0 else 0),
         )
 
     def rows(self, shard: ShardRecord, row_ids: Sequence[int]) -> tuple[tuple[Prompt, ...], list[Completion]]:
         """The prompts of a batch once more, or why a row has none. Raises InputError or TryAgain."""
         prompts, failures = self._encode(self._read(shard, row_ids))
-        return tuple(with_cuts(prompts, self._costs, self.task, self._settings.batch_rows)), failures
+        shared = with_cuts(self._distinct(prompts), self._costs, self.task, self._settings.batch_rows)
+        return tuple(shared), failures
+
+    def _distinct(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
+        return distinct(prompts) if self._dedupes else prompts
 
     def _read(self, shard: ShardRecord, row_ids: Sequence[int] | None = None) -> Iterable[Row]:
         return read_rows(shard.path, shard.row_from, columns=self.columns, key=self._key, row_ids=row_ids)
@@ -118,4 +129,12 @@ def grouped(
         together=additions(shared),
     )
     by_id = {prompt.row_id: prompt for prompt in shared}
-    return [(batch, tuple(by_id[row_id] for row_id in batch.row_ids)) for batch in planned]
+    groups = [(batch, tuple(by_id[row_id] for row_id in batch.row_ids)) for batch in planned]
+    return [(_with_all_rows(batch, prompts), prompts) for batch, prompts in groups]
+
+
+def _with_all_rows(batch: PlannedBatch, prompts: Sequence[Prompt]) -> PlannedBatch:
+    if not any(prompt.twins for prompt in prompts):
+        return batch
+    row_ids = tuple(chain.from_iterable(prompt.row_ids for prompt in prompts))
+    return replace(batch, row_ids=row_ids, prompt_rows=tuple(len(prompt.row_ids) for prompt in prompts))

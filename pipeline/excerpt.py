@@ -4,12 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pipeline.costs import Costs
 from pipeline.encoder import make_encoder, make_task
 from pipeline.errors import SpecError
 from pipeline.fitting import Fitting
 from pipeline.means import Means
+from pipeline.prefix_tree import with_cuts
+from pipeline.prompts.conversation import Shape
 from pipeline.rows import Completion, Prompt, Row, Task
+from pipeline.sharing import Sharing, foretell, share_reused
 from pipeline.spec import JobSpec
+from pipeline.twins import distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +23,30 @@ class Excerpt:
 
     prefix: tuple[int, ...]
     prompts: tuple[Prompt, ...]  #: at least one
+    distinct: tuple[Prompt, ...]  #: of these, the ones that are computed
     failures: tuple[Completion, ...]
     neutralised: int  #: rows whose text held special tokens
     task: Task
 
+    def sharing(self, costs: Costs, batch_rows: int) -> Sharing:
+        return foretell(self.prefix, with_cuts(self.distinct, costs, self.task, batch_rows), self.task)
 
-def encode_excerpt(spec: JobSpec, means: Means, rows: Sequence[Row]) -> Excerpt:
-    """Raises SpecError where none of the rows can be answered."""
-    encoder = make_encoder(spec, means.shape, means.vocabulary, datetime.now().astimezone(), rows)
+    def reused(self, costs: Costs, batch_rows: int) -> float:
+        """The share of all prompt tokens that need not be computed."""
+        found = self.sharing(costs, batch_rows)
+        return share_reused(found.prompt_tokens, len(self.prefix) + found.computed_tokens)
+
+
+def encode_excerpt(spec: JobSpec, means: Means, rows: Sequence[Row], shape: Shape | None = None) -> Excerpt:
+    """With the job's own prompts, or others. Raises SpecError where none of the rows can be answered."""
+    shape = shape or means.shape
+    encoder = make_encoder(spec, shape, means.vocabulary, datetime.now().astimezone(), rows)
     task = make_task(spec, encoder)
-    fitting = Fitting(spec, means.shape, means.vocabulary, encoder, task, means.model.context)
+    fitting = Fitting(spec, shape, means.vocabulary, encoder, task, means.model.context)
     outcomes = [fitting.fit(row, outcome) for row, outcome in zip(rows, encoder.encode(rows), strict=True)]
     prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))
     if not prompts:
         raise SpecError(f"None of the first {len(rows)} rows can be answered. The first says: {failures[0].error}")
-    return Excerpt(encoder.prefix, prompts, failures, encoder.neutralised, task)
+    computed = tuple(distinct(prompts)) if spec.dedupes else prompts
+    return Excerpt(encoder.prefix, prompts, computed, failures, encoder.neutralised, task)

@@ -56,6 +56,8 @@ class Journey:
             encoded.seconds,
             n_cut=encoded.n_cut,
             n_neutralised=encoded.n_neutralised,
+            prompt_tokens=encoded.prompt_tokens,
+            planned_tokens=encoded.planned_tokens,
         )
         self._encoded = dict(zip(numbers, encoded.prompts, strict=bool(numbers)))
         return True

@@ -8,14 +8,15 @@ A digest of 16 bytes, then a msgpack map. What a prompt shares with the one befo
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import chain
+from typing import Any
 
 import msgpack
 import numpy as np
 
 from pipeline.prefix_tree import common_cut
-from pipeline.rows import Prompt
+from pipeline.rows import Prompt, Twin
 
 _FORMAT = 2
 _DIGEST_BYTES = 16
@@ -36,6 +37,7 @@ def pack(prefix: Sequence[int], prompts: Sequence[Prompt]) -> bytes:
     kept = [common_cut(before, prompt) for before, prompt in zip([None, *prompts], prompts, strict=False)]
     sent = [prompt.own_ids[shared:] + prompt.target for prompt, shared in zip(prompts, kept, strict=True)]
     targets = [len(prompt.target) for prompt in prompts]
+    has_twins = any(prompt.twins for prompt in prompts)
     token_ids = np.array([*prefix, *chain.from_iterable(sent)], _LONG)
     width = _SHORT if token_ids.max(initial=0) < 1 << 16 else _LONG
     body = msgpack.packb(
@@ -52,6 +54,7 @@ def pack(prefix: Sequence[int], prompts: Sequence[Prompt]) -> bytes:
             "cut_tokens": _bytes([prompt.cut_tokens for prompt in prompts], _LONG),
         }
         | ({"targets": _bytes(targets, _LONG)} if any(targets) else {})
+        | ({"twins": [[astuple(twin) for twin in prompt.twins] for prompt in prompts]} if has_twins else {})
     )
     return _digest(body) + bytes(body)
 
@@ -78,17 +81,19 @@ def _payload(
     cuts: list[list[int]],
     cut_tokens: bytes,
     targets: bytes = b"",
+    twins: Sequence[list[list[Any]]] = (),
 ) -> Payload:
     ids, at = tuple(_numbers(token_ids, width)), prefix
     prompts: list[Prompt] = []
     own_ids: tuple[int, ...] = ()
     scored = _numbers(targets, _LONG) or [0] * len(keys)
     counts = zip(*(_numbers(part, _LONG) for part in (kept, sent, cut_tokens)), scored, strict=True)
-    rows = zip(_numbers(row_ids, _ROW_ID), keys, cuts, counts, strict=True)
-    for row_id, key, ends, (shared, count, left_out, behind) in rows:
+    rows = zip(_numbers(row_ids, _ROW_ID), keys, cuts, counts, twins or [[]] * len(keys), strict=True)
+    for row_id, key, ends, (shared, count, left_out, behind), alike in rows:
         at += count
         own_ids = own_ids[:shared] + ids[at - count : at - behind]
-        prompts.append(Prompt(row_id, key, own_ids, tuple(ends), left_out, ids[at - behind : at]))
+        others = tuple(Twin(*twin) for twin in alike)
+        prompts.append(Prompt(row_id, key, own_ids, tuple(ends), left_out, ids[at - behind : at], others))
     return Payload(ids[:prefix], tuple(prompts))
 
 

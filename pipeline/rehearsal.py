@@ -7,7 +7,6 @@ from pipeline.excerpt import encode_excerpt
 from pipeline.inference.engine import Engine
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.means import Means
-from pipeline.prefix_tree import distinct_tokens, with_cuts
 from pipeline.rows import Batch, Completion, Generate, Prompt, Row
 from pipeline.spec import JobSpec
 
@@ -24,20 +23,17 @@ class Rehearsal:
     prompts: tuple[Prompt, ...]
     failures: tuple[Completion, ...]
     neutralised: int  #: rows of the sample whose text held special tokens
+    n_computed: int  #: of the prompts, those that share no other row's answer
     own_tokens: int  #: to be computed behind the prefix: a document that several rows share counts once
+    reused: float  #: share of all prompt tokens that need not be computed
     prefix_s: float
     prefill_s: float  #: for one own prompt token
     decode_s: float  #: for one token of output, 0 where labels are chosen
 
-    @property
-    def prompt_tokens(self) -> int:
-        """Of the sample's prompts, whole."""
-        return sum(len(self.prefix) + len(prompt.own_ids) for prompt in self.prompts)
-
     def seconds(self, rows: int, output_tokens: int) -> float:
         """For so many rows like those of the sample, each answered with `output_tokens`."""
         share = rows / (len(self.prompts) + len(self.failures))
-        per_row = self.own_tokens * self.prefill_s + len(self.prompts) * output_tokens * self.decode_s
+        per_row = self.own_tokens * self.prefill_s + self.n_computed * output_tokens * self.decode_s
         return self.prefix_s + share * per_row
 
 
@@ -45,7 +41,6 @@ def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int
     """Nothing is recorded. Raises SpecError where no row of the sample can be answered at all."""
     excerpt = encode_excerpt(spec, means, sample)
     task, prompts = excerpt.task, excerpt.prompts
-    shared = with_cuts(prompts, means.costs, task, batch_rows)
     if isinstance(task, Generate):
         task = replace(task, max_tokens=min(task.max_tokens, _TIMED_TOKENS), stop=(), samples=1)
     timed = sorted(prompts, key=lambda prompt: prompt.tokens)[len(prompts) // 4 :][:_TIMED_ROWS]
@@ -56,7 +51,9 @@ def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int
         prompts=prompts,
         failures=excerpt.failures,
         neutralised=excerpt.neutralised,
-        own_tokens=distinct_tokens(shared),
+        n_computed=len(excerpt.distinct),
+        own_tokens=excerpt.sharing(means.costs, batch_rows).computed_tokens,
+        reused=excerpt.reused(means.costs, batch_rows),
         prefix_s=timing.prefix_s,
         prefill_s=timing.prefill_s / sum(len(prompt.own_ids) for prompt in timed),
         decode_s=timing.decode_s / timing.output_tokens if timing.output_tokens else 0.0,

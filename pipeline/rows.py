@@ -26,6 +26,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Twin:
+    """A row whose prompt is, token by token, another row's, whose answer it shares."""
+
+    row_id: int
+    key: str
+    cut_tokens: int = 0  #: as for a prompt: a longer text may end as the same one
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """A row as token ids: what comes after the job's shared prefix. Never empty.
 
@@ -38,6 +47,12 @@ class Prompt:
     cuts: tuple[int, ...] = ()
     cut_tokens: int = 0  #: tokens of the row's text that were left out so that it fits
     target: tuple[int, ...] = ()  #: ids of a text behind it that is to be scored
+    twins: tuple[Twin, ...] = ()  #: further rows of the same prompt
+
+    @property
+    def row_ids(self) -> tuple[int, ...]:
+        """Of all rows that its answer is for."""
+        return (self.row_id, *(twin.row_id for twin in self.twins))
 
     @property
     def tokens(self) -> int:

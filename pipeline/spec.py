@@ -47,7 +47,7 @@ Several = Annotated[tuple[NonEmpty, ...], BeforeValidator(_one_as_many)]
 Labels = Annotated[tuple[NonEmpty, ...], BeforeValidator(_split_at_commas)]
 
 #: Fields that change no result: a job may be submitted again with other values of these.
-HARMLESS = frozenset({"name", "output", "priority"})
+HARMLESS = frozenset({"name", "output", "priority", "dedupe"})
 
 #: What a file of results is written as, by its extension.
 OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
@@ -130,6 +130,7 @@ class JobSpec(BaseModel):
     trust_remote_code: bool = False
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     deterministic: bool = False
+    dedupe: bool = True
     priority: int = Field(default=0, ge=-1000, le=1000)
 
     @model_validator(mode="after")
@@ -219,6 +220,11 @@ class JobSpec(BaseModel):
     def writes(self) -> bool:
         """Whether text is generated."""
         return all(getattr(self, name) is None for name in _TASKS)
+
+    @property
+    def dedupes(self) -> bool:
+        """Whether rows of the same prompt share one answer: where tokens are drawn, each row draws its own."""
+        return self.dedupe and self.temperature == 0
 
     def _given(self, names: tuple[str, ...]) -> list[str]:
         """As flags, those of the fields that are not what they are by themselves."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from pipeline.answering import Answered, Answering
@@ -175,7 +176,7 @@ def _payload(claim: Claim, message: bytes | None) -> Payload | None:
     except ValueError as error:
         _LOG.warning("The message of batch %d is damaged, so its rows are encoded again: %s", claim.batch_no, error)
         return None
-    same = sorted(prompt.row_id for prompt in payload.prompts) == sorted(claim.row_ids)
+    same = sorted(chain.from_iterable(prompt.row_ids for prompt in payload.prompts)) == sorted(claim.row_ids)
     return payload if same else None
 
 

@@ -83,6 +83,8 @@ class TokenizerDesk:
             tokens=place,
             n_cut=encoded.n_cut,
             n_neutralised=encoded.n_neutralised,
+            prompt_tokens=encoded.prompt_tokens,
+            planned_tokens=encoded.planned_tokens,
         )
 
     def _encoding(self, job: JobRecord) -> Encoding:

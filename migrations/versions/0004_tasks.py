@@ -1,6 +1,7 @@
 """What more is asked of a row: probabilities of all labels, scores of given texts, embeddings, cut texts, copies.
 
-And of a shard, how many of its rows were cut to fit, and how many held special tokens of the model.
+Of a batch, how many rows each of its prompts has. And of a shard, how many of its rows were cut to fit, and how many
+held special tokens of the model; how many tokens its prompts have, and how many of these were to be computed.
 """
 
 from collections.abc import Sequence
@@ -14,18 +15,23 @@ branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
 _COUNTS = ("n_cut", "n_neutralised")
+_TOKENS = ("prompt_tokens", "planned_tokens")
 
 
 def upgrade() -> None:
     for column in _columns():
         op.add_column("results", column)
+    op.add_column("batches", sa.Column("prompt_rows", sa.LargeBinary()))
     for name in _COUNTS:
         op.add_column("shards", sa.Column(name, sa.Integer(), nullable=False, server_default=sa.text("0")))
+    for name in _TOKENS:
+        op.add_column("shards", sa.Column(name, sa.BigInteger(), nullable=False, server_default=sa.text("0")))
 
 
 def downgrade() -> None:
-    for name in reversed(_COUNTS):
+    for name in (*reversed(_TOKENS), *reversed(_COUNTS)):
         op.drop_column("shards", name)
+    op.drop_column("batches", "prompt_rows")
     for column in reversed(_columns()):
         op.drop_column("results", column.name)
 

@@ -102,6 +102,12 @@ class Varying:
         """What stands in the fields of `segments`. Raises RowError."""
         return self.turns[self.place].template.texts(given)
 
+    def led_by(self, column: str) -> Conversation:
+        """The same messages, with the column before all others in this one."""
+        turn = self.turns[self.place]
+        led = replace(turn, template=turn.template.led_by(column))
+        return Conversation((*self.turns[: self.place], led, *self.turns[self.place + 1 :]))
+
     def around(self, content: str) -> list[dict[str, object]]:
         """All messages as a chat template takes them, with `content` in this one."""
         return [

@@ -51,6 +51,13 @@ class Template:
         """The row's values as text, by column. Raises RowError for a null or a value that is no text."""
         return {column: _as_text(column, row.values.get(column)) for column in self.columns}
 
+    def led_by(self, column: str) -> "Template":
+        """The same with the column's first field before all others, behind the text that they follow."""
+        first = next(place for place, part in enumerate(self.segments) if isinstance(part, Field))
+        rest = list(self.segments)
+        rest.remove(Field(column))
+        return Template(tuple(_joined(iter([*rest[:first], Field(column), *rest[first:]]))))
+
     def fill(self, values: Mapping[str, str]) -> str:
         """The whole prompt. Values are put in as they are and never read as a template again."""
         return fill(self.segments, values)

@@ -1,5 +1,6 @@
 """Stage 6: batches that workers died of. They are halved until the row at fault is alone, and that row is an error."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, select, update
@@ -22,17 +23,23 @@ class Suspect:
     batch_no: int
     shard_no: int
     row_ids: tuple[int, ...]
+    prompt_rows: tuple[int, ...]  #: rows of each prompt, in the order of `row_ids`
+
+    @property
+    def is_alone(self) -> bool:
+        """There is one prompt, which cannot be halved, however many rows have it."""
+        return len(self.prompt_rows) == 1
 
 
 def suspects(connection: Connection, job_id: str) -> list[tuple[Suspect, ShardRecord]]:
     """Of a job that goes on; each with the shard that its rows are in."""
     found = connection.execute(
-        select(batches.c.batch_no, batches.c.row_ids, shards)
+        select(batches.c.batch_no, batches.c.row_ids, batches.c.prompt_rows, shards)
         .join(shards, and_(shards.c.job_id == batches.c.job_id, shards.c.shard_no == batches.c.shard_no))
         .where(batches.c.job_id == job_id, _is_suspect(), is_on(job_id, *UNDER_WAY))
         .order_by(batches.c.batch_no)
     )
-    return [(Suspect(job_id, row.batch_no, row.shard_no, row.row_ids), shard_record(row)) for row in found]
+    return [(_suspect(job_id, row), shard_record(row)) for row in found]
 
 
 def suspected_jobs(connection: Connection) -> list[str]:
@@ -48,35 +55,46 @@ def suspected_jobs(connection: Connection) -> list[str]:
 
 
 def split(connection: Connection, suspect: Suspect, now: float) -> bool:
-    """Into halves, each of which takes the blame with it; False where another transaction was first."""
+    """Into halves by prompts, each of which takes the blame with it; False where another transaction was first."""
     parent = _close(connection, suspect, BatchState.SPLIT, now)
     if parent is None:
         return False
-    middle = len(suspect.row_ids) // 2
+    prompt_rows = suspect.prompt_rows
+    middle = len(prompt_rows) // 2
+    row = sum(prompt_rows[:middle])
     halves = [
         NewBatch(
             shard_no=suspect.shard_no,
             row_ids=row_ids,
-            n_tokens=parent.n_tokens * len(row_ids) // len(suspect.row_ids),
+            n_tokens=parent.n_tokens * len(each) // len(prompt_rows),
             crashes=MOST_CRASHES[batches] - 1,
             error=parent.error,
+            prompt_rows=each if max(each) > 1 else (),
         )
-        for row_ids in (suspect.row_ids[:middle], suspect.row_ids[middle:])
+        for row_ids, each in (
+            (suspect.row_ids[:row], prompt_rows[:middle]),
+            (suspect.row_ids[row:], prompt_rows[middle:]),
+        )
     ]
     insert_batches(connection, suspect.job_id, halves, now)
     return True
 
 
-def bury(connection: Connection, suspect: Suspect, key: str, now: float) -> bool:
-    """The one row, whose `key` this is, ends as an error; False where another transaction was first."""
-    batch = _close(connection, suspect, BatchState.DEAD, now, n_error=1)
+def bury(connection: Connection, suspect: Suspect, keys: Mapping[int, str], now: float) -> bool:
+    """The one prompt's rows, whose `keys` are among these, end as errors; False where another transaction was first."""
+    batch = _close(connection, suspect, BatchState.DEAD, now, n_error=len(suspect.row_ids))
     if batch is None:
         return False
-    (row_id,) = suspect.row_ids
     told = f"More than one process ended while it was answering this row. The last one: {batch.error}."
-    completion = Completion(row_id, key, Status.ERROR, error_type=CRASH, error=told)
-    insert_results(connection, suspect.job_id, suspect.batch_no, batch.attempts, [completion], now)
+    errors = [
+        Completion(row_id, keys[row_id], Status.ERROR, error_type=CRASH, error=told) for row_id in suspect.row_ids
+    ]
+    insert_results(connection, suspect.job_id, suspect.batch_no, batch.attempts, errors, now)
     return True
+
+
+def _suspect(job_id: str, row: Row[tuple[object, ...]]) -> Suspect:
+    return Suspect(job_id, row.batch_no, row.shard_no, row.row_ids, row.prompt_rows or (1,) * len(row.row_ids))
 
 
 def _is_suspect() -> ColumnElement[bool]:

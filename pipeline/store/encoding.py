@@ -73,7 +73,13 @@ def record(
     connection.execute(update(shards).where(here).values(FREE[shards] | encoded | dict(counts)))
     insert_results(connection, job_id, None, 1, failures, now)
     new = [
-        NewBatch(shard_no, batch.row_ids, batch.n_tokens, part=None if tokens is None else part)
+        NewBatch(
+            shard_no,
+            batch.row_ids,
+            batch.n_tokens,
+            part=None if tokens is None else part,
+            prompt_rows=batch.prompt_rows,
+        )
         for part, batch in enumerate(planned)
     ]
     return insert_batches(connection, job_id, new, now)

@@ -14,6 +14,8 @@ from pipeline.store.schema import batches, jobs, results
 #: What a person may write for the newest job, and so no job's name.
 NEWEST = "last"
 
+#: Rows that share one answer may be many, and each has its log-probabilities written out.
+_INSERTED_AT_ONCE = 256
 _COMPLETION = tuple(field.name for field in fields(Completion))
 
 #: SQLAlchemy writes ON CONFLICT through the dialect's own insert; the two read alike.
@@ -62,6 +64,7 @@ class NewBatch:
     part: int | None = None
     crashes: int = 0
     error: str | None = None
+    prompt_rows: tuple[int, ...] = ()  #: rows of each prompt, in the order of `row_ids`; empty where each has one
 
 
 def insert_batches(connection: Connection, job_id: str, planned: Sequence[NewBatch], now: float) -> list[int]:
@@ -86,13 +89,13 @@ def insert_results(
     now: float,
 ) -> None:
     """A row that has its result keeps it."""
-    if not completions:
-        return
     entry = {"job_id": job_id, "batch_no": batch_no, "attempt": attempt, "created_at": now}
-    connection.execute(
-        INSERT[connection.dialect.name](results).on_conflict_do_nothing(index_elements=["job_id", "row_id"]),
-        [{name: getattr(completion, name) for name in _COMPLETION} | entry for completion in completions],
-    )
+    for first in range(0, len(completions), _INSERTED_AT_ONCE):
+        some = completions[first : first + _INSERTED_AT_ONCE]
+        connection.execute(
+            INSERT[connection.dialect.name](results).on_conflict_do_nothing(index_elements=["job_id", "row_id"]),
+            [{name: getattr(completion, name) for name in _COMPLETION} | entry for completion in some],
+        )
 
 
 def _new_row(job_id: str, batch_no: int, batch: NewBatch, now: float) -> dict[str, object]:
@@ -109,6 +112,7 @@ def _new_row(job_id: str, batch_no: int, batch: NewBatch, now: float) -> dict[st
         "part": batch.part,
         "crashes": batch.crashes,
         "error": batch.error,
+        "prompt_rows": batch.prompt_rows or None,
         "state": BatchState.PENDING,
         "created_at": now,
     }

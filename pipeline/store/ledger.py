@@ -104,14 +104,21 @@ class Ledger:
         *,
         n_cut: int = 0,
         n_neutralised: int = 0,
+        prompt_tokens: int = 0,
+        planned_tokens: int = 0,
     ) -> list[int]:
         """The numbers of the new batches; none, and nothing written, where another runner was first or the job was
         cancelled. At `tokens` are the prompts of each batch, in the order of `planned`. `n_cut` and `n_neutralised`
-        are rows whose text was cut, or held special tokens. Raises ValueError unless `planned` and `failures` together
-        are the shard's rows, each once."""
+        are rows whose text was cut, or held special tokens; of the prompts' tokens, `planned_tokens` are to be
+        computed. Raises ValueError unless `planned` and `failures` together are the shard's rows, each once."""
         with writing(self._engine) as connection:
             now = self._now(connection)
-            counts = {"n_cut": n_cut, "n_neutralised": n_neutralised}
+            counts = {
+                "n_cut": n_cut,
+                "n_neutralised": n_neutralised,
+                "prompt_tokens": prompt_tokens,
+                "planned_tokens": planned_tokens,
+            }
             return encoding.record(connection, job_id, shard_no, planned, failures, encode_s, tokens, counts, now)
 
     def claim(self, job_id: str, owner: str, lease_s: float) -> Claim | None:
@@ -180,17 +187,16 @@ class Ledger:
 
     def bisect(self, job_id: str, keys_of: KeysOf) -> tuple[int, int]:
         """Batches that too many workers died of, which nobody can claim any more: how many are halved, and how many
-        were down to one row, which is an error now. Each is one transaction."""
+        were down to one prompt, whose rows are errors now. Each is one transaction."""
         with reading(self._engine) as connection:
             found = crashes.suspects(connection, job_id)
         split = dead = 0
         for suspect, shard in found:
-            alone = len(suspect.row_ids) == 1
-            keys = dict(keys_of(shard)) if alone else {}
+            keys = dict(keys_of(shard)) if suspect.is_alone else {}
             with writing(self._engine) as connection:
                 now = self._now(connection)
-                if alone:
-                    dead += crashes.bury(connection, suspect, keys[suspect.row_ids[0]], now)
+                if suspect.is_alone:
+                    dead += crashes.bury(connection, suspect, keys, now)
                 else:
                     split += crashes.split(connection, suspect, now)
         return split, dead

@@ -1,10 +1,10 @@
 """Stage 7: what a person asks about jobs. Nothing here writes, and nothing counts results one by one."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, Engine, Select, func, select
+from sqlalchemy import Connection, Engine, Row, Select, func, select
 
 from pipeline.errors import NotFoundError, nearest
 from pipeline.rows import Completion, Status
@@ -22,6 +22,7 @@ _LATEST = 50
 _WORK = ("prompt", "system", "choices", "multi_label", "score", "embed", "max_tokens", "n", "logprobs", "dtype")
 
 _BATCH_SUMS = ("n_ok", "n_truncated", "n_error", *TOKENS, *(f"{stage}_s" for stage in STAGES))
+_SHARD_SUMS = ("n_error", "n_cut", "n_neutralised", "prompt_tokens", "planned_tokens")
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
 
 
@@ -30,6 +31,7 @@ class Rate:
     """What one device did in so many seconds."""
 
     rows: int
+    prompts: int  #: of these, without those that share another one's answer
     tokens: int  #: of prompts, reused ones too, and of answers
     own_tokens: int  #: of prompts, without what all rows of the job share
     seconds: float
@@ -87,6 +89,8 @@ def read_progress(connection: Connection, job_id: str) -> Progress:
         **{name: total(name) for name in TOKENS},
         cut=shard.n_cut,
         neutralised=shard.n_neutralised,
+        prompt_tokens=int(shard.prompt_tokens),
+        planned_tokens=int(shard.planned_tokens),
         seconds=seconds,
         started_at=min((row.started_at for row in by_state if row.started_at is not None), default=None),
         finished_at=max((row.finished_at for row in by_state if row.state is BatchState.DONE), default=None),
@@ -148,9 +152,9 @@ def recent_rate(engine: Engine, job: JobRecord) -> Rate | None:
     None where there is none."""
     with reading(engine) as connection:
         for job_id in _alike(connection, job):
-            row = connection.execute(_latest_sums(job_id)).one()
-            if row.seconds:
-                return Rate(int(row.rows), int(row.tokens), int(row.own_tokens), float(row.seconds))
+            latest = connection.execute(_latest(job_id)).all()
+            if any(batch.seconds for batch in latest):
+                return _rate(latest)
     return None
 
 
@@ -171,19 +175,29 @@ def _work_asked(spec_json: str) -> tuple[object, ...]:
     return tuple(spec.get(name) for name in _WORK)
 
 
-def _latest_sums(job_id: str) -> Select[tuple[object, ...]]:
-    latest = (
-        select(batches)
-        .where(batches.c.job_id == job_id, batches.c.state == BatchState.DONE)
-        .order_by(batches.c.finished_at.desc())
+def _latest(job_id: str) -> Select[tuple[object, ...]]:
+    done = batches.c
+    return (
+        select(
+            done.n_rows,
+            done.prompt_rows,
+            (done.computed_tokens + done.reused_tokens + done.output_tokens).label("tokens"),
+            done.n_tokens,
+            (done.prefix_s + done.prefill_s + done.decode_s).label("seconds"),
+        )
+        .where(done.job_id == job_id, done.state == BatchState.DONE)
+        .order_by(done.finished_at.desc())
         .limit(_LATEST)
-        .subquery()
     )
-    return select(
-        func.sum(latest.c.n_rows).label("rows"),
-        func.sum(latest.c.computed_tokens + latest.c.reused_tokens + latest.c.output_tokens).label("tokens"),
-        func.sum(latest.c.n_tokens).label("own_tokens"),
-        func.sum(latest.c.prefix_s + latest.c.prefill_s + latest.c.decode_s).label("seconds"),
+
+
+def _rate(latest: Sequence[Row[tuple[object, ...]]]) -> Rate:
+    return Rate(
+        rows=sum(batch.n_rows for batch in latest),
+        prompts=sum(len(batch.prompt_rows) if batch.prompt_rows else batch.n_rows for batch in latest),
+        tokens=sum(batch.tokens for batch in latest),
+        own_tokens=sum(batch.n_tokens for batch in latest),
+        seconds=sum(batch.seconds for batch in latest),
     )
 
 
@@ -221,7 +235,7 @@ def _batch_sums(job_id: str) -> Select[tuple[object, ...]]:
 
 def _shard_sums(job_id: str) -> Select[tuple[object, ...]]:
     return select(
-        *(func.coalesce(func.sum(shards.c[name]), 0).label(name) for name in ("n_error", "n_cut", "n_neutralised")),
+        *(func.coalesce(func.sum(shards.c[name]), 0).label(name) for name in _SHARD_SUMS),
         func.coalesce(func.sum(shards.c.encode_s), 0.0).label("encode_s"),
         func.coalesce(func.max(shards.c.row_to), 0).label("cut"),
     ).where(shards.c.job_id == job_id)

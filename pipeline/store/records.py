@@ -178,6 +178,8 @@ class Progress:
     output_tokens: int = 0
     cut: int = 0  #: rows whose text was cut to fit
     neutralised: int = 0  #: rows whose text held special tokens of the model, which stayed plain text
+    prompt_tokens: int = 0  #: of all prompts that are encoded so far
+    planned_tokens: int = 0  #: of these, what had to be computed, as their batches were planned
     seconds: dict[str, float] = field(default_factory=dict)  #: by stage: encode, prefix, prefill, ...
     started_at: float | None = None  #: when the first batch was first taken up
     finished_at: float | None = None  #: when the latest answered batch was closed

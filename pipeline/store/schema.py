@@ -75,6 +75,8 @@ shards = Table(
     Column("lease_owner", AnyText),
     Column("n_cut", Integer, nullable=False, server_default=text("0")),
     Column("n_neutralised", Integer, nullable=False, server_default=text("0")),
+    Column("prompt_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("planned_tokens", BigInteger, nullable=False, server_default=text("0")),
 )
 
 batches = Table(
@@ -114,6 +116,7 @@ batches = Table(
     Column("enqueued_at", Double),
     Column("begun_at", Double),
     Column("error", AnyText),
+    Column("prompt_rows", RowIds),
     ForeignKeyConstraint(["job_id", "shard_no"], ["shards.job_id", "shards.shard_no"]),
 )
 

@@ -134,7 +134,7 @@ def test_json(desk, run):
         "finished_at": datetime.fromtimestamp(desk.clock.now, UTC).isoformat(),
         "active_seconds": 6.0,
         "rows_per_second": pytest.approx(5 / 6),
-        "prompt_tokens": {"computed": 3000, "reused": 9000},
+        "prompt_tokens": {"computed": 3000, "reused": 9000, "reuse_achieved": 0.75, "reuse_predicted": None},
         "output_tokens": 60,
         "texts": {"cut": 0, "neutralised": 0},
         "error": None,

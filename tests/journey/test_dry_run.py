@@ -141,3 +141,21 @@ def test_what_memory_it_takes_is_told(submit, table):
         int(re.search(r"Memory beside the model: roughly (\d+) MiB\.\n", shown).group(1)) for shown in (short, long)
     ]
     assert 24 <= sizes[0] <= sizes[1] < 40
+
+
+def test_the_column_that_would_be_better_first_is_named(submit, table):
+    rows = table(number=[f"{place:x}" for place in range(40)], page=["A long text to read. " * 9] * 40)
+    shown = submit(rows, "--dry-run", "--raw", "--choices", "a,b", "--prompt", "{number}: {page}").stdout
+    told = re.search(r"(\d+)% of all prompt tokens reused", shown)
+    better = re.search(r"With \{page\} before the other columns of the prompt, (\d+)% would be reused\.", shown)
+    assert int(better[1]) > 80 > int(told[1])
+    shown = submit(rows, "--dry-run", "--raw", "--choices", "a,b", "--prompt", "{page}: {number}").stdout
+    assert abs(int(re.search(r"(\d+)% of all prompt tokens reused", shown)[1]) - int(better[1])) <= 2
+    assert "before the other columns" not in shown
+
+
+def test_rows_of_the_same_prompt_are_counted(submit, table):
+    rows = table(text=["a", "b", "a", "a", None])
+    assert "2 rows have the same prompt as another, and will share its answer." in submit(rows, "--dry-run").stdout
+    for flags in (("--no-dedupe",), ("--temperature", "1")):
+        assert "the same prompt as another" not in submit(rows, "--dry-run", *flags).stdout

@@ -71,6 +71,20 @@ def test_a_batch_that_came_by_message_is_answered_like_one_whose_prompts_were_lo
     ]
 
 
+def test_rows_of_one_prompt_are_answered_together_by_message_and_of_lost_prompts(answering, encoding, tmp_path):
+    path = tmp_path / "same.parquet"
+    pq.write_table(pa.table({"text": ["a", "bb", "a"]}), path)
+    shard = ShardRecord("job", 0, str(path), 0, 3, ShardState.ENCODED)
+    claim = Claim("job", 3, 0, (0, 2, 1), fence=2, attempts=1)
+    prompts, _ = encoding.rows(shard, claim.row_ids)
+    by_message = answering.run(claim, unpack(pack(encoding.prefix, prompts)))
+    again = Answering(answering.engine, encoding, {0: shard}.__getitem__).run(claim, None)
+    assert [outcome[0] for outcome in outcomes(by_message)] == [0, 1, 2]
+    assert outcomes(again) == outcomes(by_message)
+    completions, timing = by_message.written()
+    assert timing.computed_tokens + timing.reused_tokens >= sum(row.prompt_tokens for row in completions)
+
+
 def test_what_was_cut_is_told_with_the_answer(means, spec, settings, shard):
     cutting = build_spec(spec.model_dump() | {"on_too_long": "tail"})
     encoding = Encoding(JOB, cutting, means.vocabulary, means.model.context, means.costs, settings, shard)

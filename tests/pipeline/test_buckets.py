@@ -81,7 +81,7 @@ def test_what_rows_share_counts_in_every_batch_that_needs_it():
 
 @dataclass
 class Measured:
-    rows: int
+    prompts: int
     own_tokens: int
     seconds: float
 
@@ -91,12 +91,12 @@ rates = st.builds(Measured, st.integers(0, 10**9), st.integers(0, 10**12), st.fl
 
 
 def test_a_batch_takes_the_seconds_that_it_should() -> None:
-    assert budget(SETTINGS, Measured(rows=50, own_tokens=20_000, seconds=20.0)) == Budget(25, 10_000)
+    assert budget(SETTINGS, Measured(prompts=50, own_tokens=20_000, seconds=20.0)) == Budget(25, 10_000)
 
 
 def test_several_answers_to_a_row_make_as_many_rows_a_batch_and_uncounted_tokens_bound_nothing() -> None:
-    assert budget(SETTINGS, Measured(rows=50, own_tokens=20_000, seconds=20.0), samples=4) == Budget(100, 10_000)
-    assert budget(SETTINGS, Measured(rows=50, own_tokens=0, seconds=20.0)) == Budget(25, SETTINGS.batch_tokens)
+    assert budget(SETTINGS, Measured(prompts=50, own_tokens=20_000, seconds=20.0), samples=4) == Budget(100, 10_000)
+    assert budget(SETTINGS, Measured(prompts=50, own_tokens=0, seconds=20.0)) == Budget(25, SETTINGS.batch_tokens)
 
 
 @pytest.mark.parametrize("rate", [None, Measured(0, 0, 0.0), Measured(5, 100, 0.0), Measured(0, 0, 9.0)])
@@ -105,9 +105,9 @@ def test_unmeasured_the_settings_count(rate) -> None:
 
 
 def test_a_slow_device_gets_batches_that_are_not_too_small_and_a_fast_one_no_more_than_a_shard() -> None:
-    assert budget(SETTINGS, Measured(rows=1, own_tokens=50_000, seconds=100.0)) == Budget(8, 5_000)
-    assert budget(SETTINGS, Measured(rows=10**6, own_tokens=10**9, seconds=1.0)) == Budget(1000, 1 << 16)
-    assert budget(Settings(shard_rows=3), Measured(rows=1, own_tokens=50_000, seconds=100.0)).max_rows == 3
+    assert budget(SETTINGS, Measured(prompts=1, own_tokens=50_000, seconds=100.0)) == Budget(8, 5_000)
+    assert budget(SETTINGS, Measured(prompts=10**6, own_tokens=10**9, seconds=1.0)) == Budget(1000, 1 << 16)
+    assert budget(Settings(shard_rows=3), Measured(prompts=1, own_tokens=50_000, seconds=100.0)).max_rows == 3
 
 
 @given(rates, st.integers(1, 10_000), st.integers(1, 600))
@@ -118,8 +118,8 @@ def test_every_budget_can_be_planned_within(rate, shard_rows, batch_seconds):
     assert plan([(0, 5), (1, 7)], max_rows=found.max_rows, max_tokens=found.max_tokens)
 
 
-@given(rates.filter(lambda rate: rate.rows and rate.own_tokens and rate.seconds))
+@given(rates.filter(lambda rate: rate.prompts and rate.own_tokens and rate.seconds))
 def test_a_faster_device_never_gets_smaller_batches(rate):
-    faster = Measured(2 * rate.rows, 2 * rate.own_tokens, rate.seconds)
+    faster = Measured(2 * rate.prompts, 2 * rate.own_tokens, rate.seconds)
     one, other = budget(SETTINGS, rate), budget(SETTINGS, faster)
     assert (other.max_rows >= one.max_rows, other.max_tokens >= one.max_tokens) == (True, True)

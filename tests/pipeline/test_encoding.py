@@ -13,7 +13,7 @@ from pipeline.encoding import Encoding
 from pipeline.ingest.token_files import TokenFiles
 from pipeline.messages import Payload, unpack
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Choose, Prompt
+from pipeline.rows import Choose, Prompt, Twin
 from pipeline.settings import Settings
 from pipeline.spec import build_spec
 from pipeline.store.records import JobRecord, JobState, ShardRecord, ShardState
@@ -82,6 +82,27 @@ def test_lost_prompts_are_made_again(encoding, shards) -> None:
     assert [failure.row_id for failure in failures] == [9]
 
 
+def test_rows_of_one_prompt_are_one_prompt_in_a_batch_that_has_them_all(encoding, tmp_path) -> None:
+    path = tmp_path / "same.parquet"
+    texts = [DOCUMENT + "who", "b", DOCUMENT + "why", "b", "b", DOCUMENT + "who", None]
+    pq.write_table(pa.table({"id": list("abcdefg"), "text": texts}), path)
+    same = ShardRecord("job", 0, str(path), 0, 7, ShardState.LEASED)
+    encoded = encoding().shard(same)
+    rows = {prompt.row_id: prompt.row_ids for prompts in encoded.prompts for prompt in prompts}
+    assert rows == {0: (0, 5), 1: (1, 3, 4), 2: (2,)}
+    assert prompts_of(encoded.prompts)[0].twins == (Twin(5, "f"),)
+    for batch, prompts in zip(encoded.planned, encoded.prompts, strict=True):
+        assert batch.row_ids == tuple(row_id for prompt in prompts for row_id in prompt.row_ids)
+        assert batch.prompt_rows == tuple(len(prompt.row_ids) for prompt in prompts)
+    again, failures = encoding().rows(same, [4, 6, 3])
+    assert [prompt.row_ids for prompt in again] == [(3, 4)]
+    assert [failure.row_id for failure in failures] == [6]
+    for drawing in ({"dedupe": False}, {"temperature": 1.0}):
+        apart = encoding(**drawing).shard(same)
+        assert len(prompts_of(apart.prompts)) == 6
+        assert {batch.prompt_rows for batch in apart.planned} == {()}
+
+
 def test_a_text_is_cut_alike_by_every_worker_and_counted(encoding, shards) -> None:
     encoded = encoding(on_too_long="middle").shard(shards[1])
     cut = prompts_of(encoded.prompts)[10]
@@ -97,7 +118,7 @@ def test_texts_are_cleaned_as_asked(encoding, shards, tmp_path) -> None:
     dirty = ShardRecord("job", 0, str(path), 0, 2, ShardState.LEASED)
     own = [len(prompt.own_ids) for prompt in encoding().rows(dirty, [0, 1])[0]]
     asked = {"normalize": "nfc", "strip_invisible": True, "unescape_html": True}
-    clean, short = encoding(**asked).rows(dirty, [0, 1])[0]
+    clean, short = encoding(**asked, dedupe=False).rows(dirty, [0, 1])[0]
     assert own[0] > own[1]
     assert clean.own_ids == short.own_ids
 

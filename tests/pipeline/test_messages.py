@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from pipeline.costs import usual_costs
 from pipeline.messages import Payload, pack, unpack
 from pipeline.prefix_tree import with_cuts
-from pipeline.rows import Choose, Prompt
+from pipeline.rows import Choose, Prompt, Twin
 
 ids = st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 2**16 - 1), max_size=12).map(tuple)
+
+
+twin = st.builds(Twin, st.integers(0, 2**63), st.text("k0 é"), st.integers(0, 2**32 - 1))
 
 
 @st.composite
@@ -19,7 +22,8 @@ def prompt(draw: st.DrawFn) -> Prompt:
     cuts = draw(st.sets(st.integers(1, len(own_ids)), max_size=3))
     cut_tokens = draw(st.just(0) | st.integers(1, 2**32 - 1))
     key = draw(st.text("r0 é\n\0😀"))
-    return Prompt(draw(st.integers(0, 2**63)), key, own_ids, tuple(sorted(cuts)), cut_tokens, draw(ids))
+    twins = tuple(draw(st.lists(twin, max_size=2)))
+    return Prompt(draw(st.integers(0, 2**63)), key, own_ids, tuple(sorted(cuts)), cut_tokens, draw(ids), twins)
 
 
 prompts = st.lists(prompt(), max_size=8).map(tuple)

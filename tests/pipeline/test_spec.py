@@ -13,6 +13,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
 #: Each field with another value than FIELDS and the defaults give it.
 OTHERS = {
     "deterministic": True,
+    "dedupe": False,
     "priority": 3,
     "inputs": ["/data/other.csv"],
     "model": "n",

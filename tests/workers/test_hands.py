@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.buckets import PlannedBatch
 from pipeline.errors import DeviceLost, ModelError, TryAgain
 from pipeline.messages import Payload, pack
-from pipeline.rows import BatchTiming, Completion, Prompt, Status
+from pipeline.rows import BatchTiming, Completion, Prompt, Status, Twin
 from pipeline.store.integrity import check_integrity
 from pipeline.store.lookup import read_job
 from pipeline.store.queries import progress
@@ -79,6 +80,19 @@ def test_what_is_received_is_answered_recorded_and_counted(desk, hands, model, t
     assert (facts["batches"], facts["rows"], facts["tokens"]) == (6, 6, 42)
     assert desk.ledger.complete(desk.job.id)
     assert check_integrity(desk.database, desk.job.id) == []
+
+
+def test_a_message_is_taken_where_its_prompts_have_all_rows_of_the_batch_as_twins_or_by_themselves(desk, model, tally):
+    desk.ledger.record_encoding(desk.job.id, 0, [PlannedBatch((0, 2, 1), 4, prompt_rows=(2, 1))], [], 0.0)
+    desk.ledger.record_encoding(desk.job.id, 1, [PlannedBatch((3, 5, 4), 4, prompt_rows=(2, 1))], [], 0.0)
+    whole = (Prompt(0, "k0", (3, 4), twins=(Twin(2, "k2"),)), Prompt(1, "k1", (5,)))
+    model.open.set()
+    hands = Hands("here/gpu.1", desk.ledger, lambda job_id: model, tally, 60.0)
+    with hands.working():
+        hands.receive(desk.job.id, 0, pack((1, 2), whole))
+        hands.receive(desk.job.id, 1, message(3, 4))
+        until(lambda: done(desk) == 2)
+    assert model.given == [(0, Payload((1, 2), whole)), (1, None)]
 
 
 def test_the_next_batch_is_claimed_and_read_while_one_is_computed_and_no_more_than_that(desk, hands, model):

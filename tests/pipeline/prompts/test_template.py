@@ -113,3 +113,11 @@ def test_a_value_is_never_read_as_a_template():
 @given(st.text(min_size=1))
 def test_any_text_can_be_written_with_doubled_braces(text):
     assert filled(text.replace("{", "{{").replace("}", "}}")) == text
+
+
+def test_a_column_is_brought_before_all_others_and_no_text_is_lost():
+    template = Template.parse("Look: {a}, {{b}} {b} and {b}.")
+    assert template.led_by("b").fill({"a": "1", "b": "2"}) == "Look: 21, {b}  and 2."
+    assert template.led_by("b").segments[0] == template.segments[0]
+    assert template.led_by("a") == template
+    assert Template.parse("{a}{b}").led_by("b") == Template.parse("{b}{a}")

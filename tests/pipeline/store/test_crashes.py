@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline.buckets import PlannedBatch
 from pipeline.errors import InputError
 from pipeline.rows import BatchTiming, Completion, Status
 from pipeline.store.integrity import check_integrity
@@ -42,6 +43,28 @@ def test_after_two_it_is_given_to_nobody_and_halved(ledger, engine, road, job):
     claims = [ledger.claim_batch(job.id, batch_no, "third", 60) for batch_no in (2, 3)]
     assert [(claim.row_ids, claim.shard_no) for claim in claims] == [((0, 1), 0), ((2, 3), 0)]
     assert progress(engine, job.id).batches[BatchState.SPLIT] == 1
+    assert check_integrity(engine, job.id) == []
+
+
+def test_rows_of_one_prompt_are_halved_off_and_buried_together(ledger, engine, road):
+    job = road.job(n_rows=6, shard_rows=6)
+    planned = [PlannedBatch((0, 3, 4, 1, 2, 5), 30, prompt_rows=(3, 1, 2))]
+    assert ledger.record_encoding(job.id, 0, planned, [], 0.5) == [0]
+    deaths = 0
+    while not ledger.complete(job.id):
+        ledger.bisect(job.id, road.keys)
+        while claim := ledger.claim(job.id, f"worker {deaths}", 60):
+            assert ledger.begin(claim)
+            if 2 in claim.row_ids:
+                ledger.died(f"worker {deaths}", KILLED)
+                deaths += 1
+            else:
+                assert ledger.finish(claim, road.outcomes(claim), BatchTiming(), "cpu")
+    assert deaths == 4  # two of the three prompts, one of two of them, one of the one at fault
+    told = {row.row_id: (row.key, row.status, row.error_type) for row in stream_results(engine, job.id)}
+    assert [row_id for row_id, (_, status, _) in told.items() if status is Status.ERROR] == [2, 5]
+    assert told[5] == ("k5", Status.ERROR, "crash")
+    assert progress(engine, job.id).error == 2
     assert check_integrity(engine, job.id) == []
 
 

@@ -1,6 +1,7 @@
 import pytest
 from sqlalchemy import update
 
+from pipeline.buckets import PlannedBatch
 from pipeline.errors import NotFoundError
 from pipeline.rows import Status
 from pipeline.store.queries import (
@@ -155,3 +156,12 @@ def test_the_rate_is_the_jobs_own_or_that_of_the_newest_that_asked_the_same(engi
     assert told.seconds == pytest.approx(3 * 0.9)
     road.answer(new, batches=1)
     assert recent_rate(engine, new).rows == 2
+
+
+def test_rows_that_share_an_answer_count_as_one_prompt_of_the_rate(engine, ledger, road):
+    job = road.job(n_rows=6, shard_rows=6)
+    planned = [PlannedBatch((0, 2, 3, 1), 20, prompt_rows=(3, 1)), PlannedBatch((4, 5), 20)]
+    ledger.record_encoding(job.id, 0, planned, [], 0.5)
+    road.answer(job)
+    told = recent_rate(engine, job)
+    assert (told.rows, told.prompts, told.own_tokens) == (6, 4, 40)
