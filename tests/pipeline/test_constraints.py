@@ -173,3 +173,11 @@ def test_what_the_vocabulary_has_no_tokens_for_is_refused(tmp_path):
         constraints.require(Constraint("regex", "abc|abd"))
     with pytest.raises(SpecError, match=r"its vocabulary has no token with which an answer may begin."):
         constraints.require(Constraint("regex", "c"))
+
+
+def test_a_tokenizer_whose_tokens_are_no_bytes_is_refused(tmp_path):
+    tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2}, unk_token="[UNK]"))
+    tokenizer.decoder = decoders.WordPiece()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(tmp_path)
+    with pytest.raises(SpecError, match="--regex cannot be used with this model: its tokenizer does not say which byt"):
+        Constraints(Vocabulary(tmp_path)).require(Constraint("regex", "ab"))
