@@ -37,6 +37,11 @@ class Constraints:
         try:
             if fault := LLMatcher.validate_grammar(_grammar(constraint)):
                 raise SpecError(f"{flag} cannot be used: {_reason(fault, constraint)}.")
+            if not self._are_bytes():
+                raise SpecError(
+                    f"{flag} cannot be used with this model: its tokenizer does not say which bytes each of its tokens "
+                    "writes, as those do that are byte-level or fall back to bytes. Use another model."
+                )
             begun = self.guide(constraint, 1, ()).dead_end(_TRIED)
         except ValueError as error:
             raise SpecError(f"{flag} cannot be used with this model: {_reason(str(error), constraint)}.") from error
@@ -51,6 +56,12 @@ class Constraints:
         if matcher.is_error():
             raise ValueError(matcher.get_error())
         return Guide(tokens, end_id, self._executor, [matcher.deep_copy() for _ in range(count)], frozenset(stop_ids))
+
+    def _are_bytes(self) -> bool:
+        try:
+            return bool(self._tokens)
+        except ValueError:
+            return False
 
     @cached_property
     def _tokens(self) -> tuple[LLTokenizer, int]:
@@ -75,7 +86,7 @@ class Guide:
     ) -> None:
         self._tokens, self._end_id, self._executor = tokens, end_id, executor
         self._matchers, self._stop_ids = matchers, stop_ids
-        self._forced: list[deque[int]] = [deque() for _ in matchers]
+        self._forced: list[deque[int] | None] = [None] * len(matchers)  # None: not asked for yet
         self._dead: set[int] = set()
 
     def allowed(self, places: Sequence[int]) -> NDArray[np.int32]:
@@ -100,9 +111,9 @@ class Guide:
     def forced(self, place: int) -> Sequence[int]:
         """The tokens that come next whatever a model says, where the text that must follow is always encoded so."""
         forced = self._forced[place]
-        if not forced:
+        if forced is None:
             tokens = self._matchers[place].compute_ff_tokens()
-            forced.extend(takewhile(lambda token: token not in self._stop_ids, tokens))
+            forced = self._forced[place] = deque(takewhile(lambda token: token not in self._stop_ids, tokens))
         return forced
 
     def take(self, place: int, token: int) -> bool:
@@ -113,6 +124,8 @@ class Guide:
         matcher.consume_token(token)
         if forced:
             forced.popleft()
+        if not forced:
+            self._forced[place] = None
         return matcher.is_stopped() and not matcher.is_error()
 
     def is_stuck(self, place: int) -> bool:

@@ -12,7 +12,7 @@ from pipeline.means import load_means
 from pipeline.messages import Payload, pack, unpack
 from pipeline.rows import Status
 from pipeline.settings import Settings
-from pipeline.spec import build_spec
+from pipeline.spec import JobSpec, build_spec
 from pipeline.store.records import Claim, JobRecord, JobState, ShardRecord, ShardState
 
 TEXTS = ["a", None, "bb", "dddd", "x" * 600, "hh"]
@@ -156,3 +156,14 @@ def test_each_task_is_the_same_by_message_and_of_lost_prompts(answering, means, 
     again, _ = other.run(CLAIM, None).written()
     assert {c.row_id: c for c in again if c.status is Status.OK} == {c.row_id: c for c in by_message}
     assert len(by_message) == 4
+
+
+def test_answers_are_held_to_a_shape_by_what_the_jobs_record_says(means, settings, shard, spec):
+    held = build_spec(spec.model_dump(exclude_defaults=True) | {"regex": "(ja|nein)!", "max_tokens": 9})
+    again = JobSpec.model_validate_json(held.model_dump_json())
+    encoding = Encoding(JOB, again, means.vocabulary, means.model.context, means.costs, settings, shard)
+    answering = Answering(make_engine(means, settings), encoding, {0: shard}.__getitem__)
+    completions, _ = answering.run(CLAIM, None).written()
+    answered = [completion for completion in completions if completion.status is Status.OK]
+    assert len(answered) == 4
+    assert all(completion.output in ("ja!", "nein!") for completion in answered)

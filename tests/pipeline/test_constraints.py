@@ -95,6 +95,14 @@ def test_json_is_written_on_one_line_in_the_order_of_the_schema(constraints, voc
     assert written(guide.allowed([0])) == [{" "}]
 
 
+def test_an_answer_that_llguidance_gave_up_may_not_end(constraints, vocabulary, written):
+    """It gives up grammars that are too intricate at some place, too; here a token that was not allowed."""
+    guide = constraints.guide(Constraint("regex", "[ab]b"), 2, {vocabulary.eos_id})
+    assert not guide.take(0, vocabulary.ids(["c"])[0][0])
+    assert written(guide.allowed([1, 0])) == [{"a", "b"}, set()]
+    assert (guide.is_stuck(0), guide.is_stuck(1)) == (True, False)
+
+
 def test_special_tokens_of_the_model_are_no_text(constraints, vocabulary, written):
     guide = constraints.guide(Constraint("regex", "(?s:.*)"), 1, {vocabulary.eos_id})
     (any_text,) = written(guide.allowed([0]))
@@ -173,3 +181,11 @@ def test_what_the_vocabulary_has_no_tokens_for_is_refused(tmp_path):
         constraints.require(Constraint("regex", "abc|abd"))
     with pytest.raises(SpecError, match=r"its vocabulary has no token with which an answer may begin."):
         constraints.require(Constraint("regex", "c"))
+
+
+def test_a_tokenizer_whose_tokens_are_no_bytes_is_refused(tmp_path):
+    tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2}, unk_token="[UNK]"))
+    tokenizer.decoder = decoders.WordPiece()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(tmp_path)
+    with pytest.raises(SpecError, match="--regex cannot be used with this model: its tokenizer does not say which byt"):
+        Constraints(Vocabulary(tmp_path)).require(Constraint("regex", "ab"))

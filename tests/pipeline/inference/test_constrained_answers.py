@@ -9,10 +9,14 @@ from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorL
 
 from pipeline.constraints import Constraints
 from pipeline.inference.checkpoint import resolve_checkpoint
+from pipeline.inference.completions import written
 from pipeline.inference.engine import Engine
 from pipeline.inference.loading import load_model
 from pipeline.inference.prefix_store import PrefixStore
+from pipeline.inference.ranks import Answer
 from pipeline.inference.sampling import only
+from pipeline.inference.seats import seat as seats_of
+from pipeline.inference.stopping import StopRule
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Batch, Constraint, Generate, Prompt, Sampling, Status
 
@@ -220,3 +224,23 @@ def test_an_answer_that_cannot_go_on_is_an_error_of_its_row_alone(answer):
         else:
             assert completion.error_type == "constraint"
             assert completion.error.startswith("The answer cannot go on: the vocabulary has no token for what ")
+
+
+@pytest.mark.parametrize(
+    ("output", "parsed"),
+    [
+        ('{"b": 1, "a": [true, "é"]}', '{"b": 1, "a": [true, "é"]}'),
+        (' {"b":1.50,"a":"\\u00e9\\/"}', '{"b": 1.5, "a": "é/"}'),
+        ('"\\ud83d"', '"\\ud83d"'),
+        ("1" * 5000, None),
+        ("1e999", None),
+        ("[1, 2", None),
+    ],
+)
+def test_a_value_is_spelled_alike_or_there_is_none(output, parsed):
+    (seat,) = seats_of(Batch("job", 0, 1, 1, (), (Prompt(0, "0", (1,)),)))
+    rule = StopRule(frozenset({9}), (), lambda ids: output if 9 not in ids else "")
+    answer = Answer(0, (1,), 9, token_ids=[1, 9], finish="stop")
+    completion = written(seat, [answer], rule, parses=True)
+    assert (completion.output, completion.parsed) == (output, parsed)
+    assert written(seat, [answer], rule).parsed is None

@@ -91,6 +91,23 @@ def test_choices_bring_label_and_score(engine, ledger, exported_job):
     assert (row["label"], row["score"]) == ("yes", 0.75)
 
 
+def test_json_is_a_value_in_json_lines_and_text_elsewhere(engine, ledger, exported_job, tmp_path):
+    """Also where the input has a column of that name, or the value half of a pair of surrogates."""
+    job = exported_job(pa.table({"parsed": TEXT[:3]}), '{"json_schema": "{}"}')
+    parsed = '{"b": ["\\ud83d", "é\\u0000"], "a": 1}'
+    answer = Completion(2, "2", Status.OK, parsed, finish_reason="stop", parsed=parsed)
+    assert ledger.finish(ledger.claim(job.id, "a", 60), [answer], BatchTiming(), "cpu")
+    for file_format in ("jsonl", "csv", "parquet"):
+        assert export(engine, job, file_format, tmp_path / file_format) == 3
+    *_, line = (tmp_path / "jsonl").read_text(encoding="utf-8").splitlines()
+    assert list(json.loads(line)["result_parsed"]) == ["b", "a"]
+    assert json.loads(line)["result_parsed"] == json.loads(parsed)
+    assert json.loads(line)["parsed"] == TEXT[2]
+    *_, row = csv.DictReader((tmp_path / "csv").open(newline="", encoding="utf-8"))
+    assert row["result_parsed"] == parsed
+    assert pq.read_table(tmp_path / "parquet")["result_parsed"].to_pylist() == [None, None, parsed]
+
+
 ASKED = '{"n": 2, "logprobs": 1, "max_tokens": %d}'
 LOGPROBS = (TokenLogprob(4, " é", -0.5, (LikelyToken(9, '"', -0.25),)), TokenLogprob(2, "", -1.0))
 SAMPLES = (Sample(" é", "stop", 2, LOGPROBS), Sample("x", "length", 1, LOGPROBS[1:]))
