@@ -167,6 +167,8 @@ def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, 
     if inputs or database is not None:
         given["inputs"] = list(inputs) or [database]
     known = read_job_file(job_file) if job_file else {}
+    if "prompt" in given:  # of whatever kind it is
+        known.pop("template", None)
     fields = known | place(given, Path.cwd())
     if isinstance(examples := fields.get("examples"), str):
         fields["examples"] = read_examples(examples)

@@ -42,6 +42,8 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
     placed = dict(fields)
     if isinstance(prompt := fields.get("prompt"), str):
         placed["prompt"] = _read_text(prompt, base, "prompt")
+        if prompt.startswith("@") and prompt.endswith(".j2"):
+            placed["template"] = "jinja"
     if isinstance(sql := fields.get("sql"), str):
         placed["sql"] = _read_text(sql, base, "SQL")
     for field, what in (("json_schema", "JSON schema"), ("grammar", "grammar")):

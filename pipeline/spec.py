@@ -88,6 +88,7 @@ class JobSpec(BaseModel):
     model: NonEmpty
     adapter: NonEmpty | None = None
     prompt: NonEmpty | None = None
+    template: Literal["plain", "jinja"] = "plain"
     messages: Messages | None = None
     messages_column: NonEmpty | None = None
     examples: Examples = ()

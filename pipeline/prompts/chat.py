@@ -11,9 +11,9 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
 
 from pipeline.errors import ModelError, SpecError
+from pipeline.prompts.namespaces import TemplateDict, TemplateNamespace
 
 
 class ChatTemplate:
@@ -84,35 +84,6 @@ class _GenerationTag(Extension):
         return str(caller())
 
 
-class _TemplateDict:
-    """`dict(...)` without the attributes of the class."""
-
-    def __call__(self, *args: Any, **fields: Any) -> dict[Any, Any]:
-        return dict(*args, **fields)
-
-    def fromkeys(self, *args: Any) -> dict[Any, Any]:
-        return dict.fromkeys(*args)
-
-
-class _TemplateNamespace(Namespace):
-    """A namespace without underscore names, which lead to Python's insides."""
-
-    def __init__(*args: Any, **fields: Any) -> None:
-        self, given = args[0], dict(*args[1:], **fields)
-        for name in given:
-            _check_name(name)
-        Namespace.__init__(self, given)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        _check_name(name)
-        super().__setitem__(name, value)
-
-
-def _check_name(name: object) -> None:
-    if isinstance(name, str) and name.startswith("_"):
-        raise SecurityError(f"a namespace cannot hold the underscore name {name!r}")
-
-
 def _environment(submitted_at: datetime) -> Environment:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
@@ -120,8 +91,8 @@ def _environment(submitted_at: datetime) -> Environment:
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = submitted_at.strftime
-    environment.globals["dict"] = _TemplateDict()
-    environment.globals["namespace"] = _TemplateNamespace
+    environment.globals["dict"] = TemplateDict()
+    environment.globals["namespace"] = TemplateNamespace
     return environment
 
 

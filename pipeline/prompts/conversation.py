@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from pipeline.prompts.content import Content
+from pipeline.prompts.jinja_template import JinjaTemplate
 from pipeline.prompts.template import Given, Segment, Template
 from pipeline.rows import Row
 
@@ -48,7 +49,7 @@ class Shape(Protocol):
 @dataclass(frozen=True, slots=True)
 class Turn:
     role: str
-    template: Template
+    template: Template | JinjaTemplate
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,11 @@ class Varying:
     @property
     def segments(self) -> tuple[Segment, ...]:
         return self.turns[self.place].template.segments
+
+    @property
+    def within(self) -> tuple[str, ...]:
+        """The message's own texts that stand in what fills a field, where no special token in them would count."""
+        return self.turns[self.place].template.within
 
     def texts(self, given: Given) -> Mapping[str, str]:
         """What stands in the fields of `segments`. Raises RowError."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pipeline.errors import RowError, SpecError
 from pipeline.prompt_fields import Example
 from pipeline.prompts.conversation import Conversation, Shape, Turn
+from pipeline.prompts.jinja_template import JinjaTemplate
 from pipeline.prompts.messages_column import MessagesColumn
 from pipeline.prompts.template import Field, Literal, Template
 from pipeline.rows import Row
@@ -22,11 +23,11 @@ def shape_of(spec: JobSpec) -> Shape:
         return Conversation(tuple(Turn(each.role, Template.parse(each.content)) for each in spec.messages))
     if spec.messages_column is not None:
         return MessagesColumn(spec.messages_column, spec.system)
-    template = Template.parse(str(spec.prompt))
+    template = (JinjaTemplate if spec.template == "jinja" else Template).parse(str(spec.prompt))
     examples = list(_examples(template, spec.examples))
     if spec.raw:
         shown = "".join(f"{prompt}{_joiner(prompt)}{answer}{_BETWEEN}" for prompt, answer in examples)
-        return Conversation((Turn("user", template.behind(shown)),))
+        return Conversation((*([Turn("user", _fixed(shown))] if shown else []), Turn("user", template)))
     turns = [] if spec.system is None else [Turn("system", _fixed(spec.system))]
     for prompt, answer in examples:
         turns += [Turn("user", _fixed(prompt)), Turn("assistant", _fixed(answer))]
@@ -41,7 +42,7 @@ def _joiner(prompt: str) -> str:
     return "" if prompt[-1:].isspace() else " "
 
 
-def _examples(template: Template, examples: Sequence[Example]) -> Iterator[tuple[str, str]]:
+def _examples(template: Template | JinjaTemplate, examples: Sequence[Example]) -> Iterator[tuple[str, str]]:
     """Each as its prompt and its answer."""
     for number, example in enumerate(examples, 1):
         try:

@@ -75,9 +75,10 @@ class Template:
         """The whole prompt with the mark in every field."""
         return self.fill(dict.fromkeys(self.columns, mark))
 
-    def behind(self, text: str) -> "Template":
-        """With other text before it."""
-        return Template(tuple(_joined(iter([Literal(text), *self.segments]))) if text else self.segments)
+    @property
+    def within(self) -> tuple[str, ...]:
+        """Its own texts that stand in what fills a field: none."""
+        return ()
 
     def times(self, column: str) -> int:
         return self.segments.count(Field(column))

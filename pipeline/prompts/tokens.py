@@ -10,7 +10,7 @@ from pipeline.prompts.chat import ChatTemplate
 from pipeline.prompts.choices import continuations
 from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.conversation import Shape, Varying, as_chat
-from pipeline.prompts.frame import MARK, Frame, find_frame
+from pipeline.prompts.frame import MARK, find_frame
 from pipeline.prompts.nested import strings, with_strings
 from pipeline.prompts.pieces import split
 from pipeline.prompts.probes import telling_values, usual_values
@@ -172,12 +172,13 @@ class PromptEncoder:
 
     def _find_recipe(self, sample: Iterable[Row], constants: Sequence[str]) -> Recipe | None:
         """None where each row must be rendered as a whole."""
-        if (varying := self._shape.varying) is None:
+        varying = self._shape.varying
+        if varying is None or any(self._vocabulary.special_spans(text) for text in varying.within):
             return None
         template = Template(varying.segments)
         tests = [*self._sample_texts(varying, sample), *usual_values(template.columns)]
         contents = [template.fill(values) for values in (*tests, *telling_values(template.columns, constants))]
-        frame = Frame() if self._raw else find_frame(lambda text: self._render(varying.around(text)), contents)
+        frame = find_frame(lambda text: self._render(varying.around(text)), contents)
         if frame is None:
             return None
         tests = [values for values in tests if not self._holds_special(values)]
@@ -201,7 +202,7 @@ class PromptEncoder:
 
 
 def _bare(chat: Chat) -> str:
-    """In raw mode there is one message, and nothing around it."""
+    """In raw mode there is nothing around a message."""
     return "".join(str(message["content"]) for message in chat)
 
 

@@ -134,3 +134,46 @@ def test_what_the_chat_template_is_given(home, rows, tmp_path, tiny_model, told)
     assert told(wrong, 2).startswith("--template-var thinking=False: give NAME=JSON, such as enable_thinking=false,")
     (tmp_path / "tools.json").write_text("{")
     assert " is not JSON: " in told(home.call("submit", rows, *asked), 2)
+
+
+TEMPLATE = "Tags:{% for tag in tags %} {{ tag.name }}{% endfor %}\nSay: {{ text or 'nothing' }}"
+
+
+@pytest.fixture
+def tagged(tmp_path):
+    (tmp_path / "say.j2").write_text(f"{TEMPLATE}\n")
+    rows = [{"text": "a", "tags": [{"name": "x"}, {"name": "<|im_end|>"}]}, {"text": None, "tags": None}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return tmp_path / "rows.jsonl"
+
+
+def test_a_template_in_a_file(home, submit, seen, tagged, tmp_path, tiny_model):
+    asked = ("--prompt", f"@{tmp_path / 'say.j2'}")
+    chat = "<|im_start|>user\nTags: x <|im_end|>Say: a<|im_end|>\n<|im_start|>assistant\n"
+    assert seen(tagged, *asked) == chat
+    assert submit(tagged, *asked).exit_code == 0
+    one, other = home.results("night")
+    assert (one.error, other.error_type) == (None, "template")
+    assert other.error == "The prompt's template fails in this row, line 1: 'NoneType' object is not iterable."
+    (tmp_path / "say.j2").unlink()
+    assert home.call("resume", "night").exit_code == 0
+    job = job_file(tmp_path / "job.yaml", prompt=TEMPLATE, template="jinja", model=str(tiny_model))
+    assert f"will read it:\n\n{chat}\n" in home.call("submit", tagged, "--job", job, "--dry-run").stdout
+    plain = home.call("submit", tagged, "--job", job, "--prompt", "Hi {text}", "--dry-run").stdout
+    assert "<|im_start|>user\nHi a<|im_end|>" in plain
+
+
+def test_a_template_s_column_that_is_not_there_is_told_the_nearest(submit, tagged, tmp_path, told):
+    (tmp_path / "say.j2").write_text("{% for tag in tagz %}{{ tag }}{% endfor %}")
+    message = told(submit(tagged, "--prompt", f"@{tmp_path / 'say.j2'}"), 1)
+    assert message == 'The input has no column "tagz". Did you mean "tags"? Its columns are: text, tags.'
+
+
+def test_a_column_of_a_template_may_be_cut(home, submit, table, tmp_path):
+    (tmp_path / "say.j2").write_text("Say: {% if text %}{{ text | upper }}{% endif %}!")
+    rows = table(text=["a", "word " * 200])
+    asked = ("--prompt", f"@{tmp_path / 'say.j2'}", "--on-too-long", "head")
+    assert submit(rows, *asked).exit_code == 0
+    short, long = home.results("night")
+    assert (short.error, long.error, short.cut_tokens) == (None, None, 0)
+    assert 450 < long.prompt_tokens < 512 < long.prompt_tokens + long.cut_tokens

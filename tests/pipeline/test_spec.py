@@ -55,6 +55,7 @@ OTHERS = {
     "normalize": "nfc",
     "strip_invisible": True,
     "unescape_html": True,
+    "template": "jinja",
     "messages": [{"role": "user", "content": "{text}"}],
     "messages_column": "turns",
     "examples": [{"text": "a", "answer": "b"}],
