@@ -35,9 +35,7 @@ class Idle:
         ]
         tokens = sum(len(prompt.own_ids) for prompt in payload.prompts)
         timing = BatchTiming(load_s=load_s, prefill_s=1e-6 * tokens, computed_tokens=tokens, output_tokens=len(done))
-        return Answered(
-            claim, "none", Finished(tuple(partial(_same, row) for row in done), timing), (), payload.prompts
-        )
+        return Answered(claim, "none", Finished(tuple(partial(_same, row) for row in done), timing), (), payload, None)
 
 
 def _same(row: Completion) -> Completion:

@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from pipeline.inference.profiling import Profile
 
 #: What submit asks for and has no meaning where nothing is recorded.
-_ELSEWHERE = {"name", "limit", "key", "output", "priority", "dedupe", "wait", "here", "only_dry_run", "as_json"}
+_ELSEWHERE = {
+    "name",
+    "limit",
+    "key",
+    "output",
+    "priority",
+    "dedupe",
+    "reuse_results",
+    "wait",
+    "here",
+    "only_dry_run",
+    "as_json",
+}
 _ASKED = [option for option in submit.params if option.name not in _ELSEWHERE]
 _ROWS = 64
 _COLUMNS = (Column("part"), Column("share", "number"), Column("us/token", "number"))

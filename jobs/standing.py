@@ -57,8 +57,9 @@ class Standing:
 
     @property
     def rows_per_s(self) -> float | None:
-        """Answers only: a row that failed before it reached the model took none of that time."""
-        return (self.figures.ok + self.figures.truncated) / self.active_s if self.active_s else None
+        """Answers only: a row that failed before it reached the model, or was copied, took none of that time."""
+        answered = self.figures.ok + self.figures.truncated - self.figures.copied
+        return answered / self.active_s if self.active_s else None
 
     @property
     def reuse_share(self) -> float | None:
@@ -85,6 +86,7 @@ class Standing:
                 "truncated": figures.truncated,
                 "error": figures.error,
                 "cancelled": figures.cancelled,
+                "copied": figures.copied,
             },
             "submitted_at": iso(job.submitted_at),
             "finished_at": iso(job.finished_at),

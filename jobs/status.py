@@ -113,7 +113,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         "cancelled": figures.cancelled,
         "waiting": (figures.total or figures.finished) - figures.finished,
     }
-    yield "rows", ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet"
+    copied = f"; {figures.copied:,} of them copied from earlier answers" if figures.copied else ""
+    yield "rows", (", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet") + copied
     if figures.cut or figures.neutralised:
         yield "texts", "; ".join(_of_texts(figures))
     if found.rows_per_s is not None and found.active_s is not None:

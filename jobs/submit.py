@@ -108,6 +108,12 @@ from pipeline.spec import JobSpec, build_spec
     default=None,
     help="Answer rows of the same prompt once, unless tokens are drawn (default), or each by itself.",
 )
+@click.option(
+    "--reuse-results",
+    is_flag=True,
+    default=None,
+    help="Copy answers that any job has already to the same prompt, from the same model, asked for in the same way.",
+)
 @click.option("--trust-remote-code", is_flag=True, default=None, help="Run Python code that comes with the model.")
 @click.option("--priority", type=int, metavar="N", help="In a fleet, jobs of a higher one go first.  [default: 0]")
 @click.option(

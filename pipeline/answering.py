@@ -1,17 +1,18 @@
 """Stage 5 of one job: the prompts of a claimed batch, or its rows once more, become answers by a warm model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from pipeline.encoding import Encoding
+from pipeline.identity import Identity
 from pipeline.inference.bisection import run_bisecting
 from pipeline.inference.completions import Finished
 from pipeline.inference.engine import Engine
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.means import Means
 from pipeline.messages import Payload
-from pipeline.rows import Batch, BatchTiming, Completion, Prompt
+from pipeline.rows import Batch, BatchTiming, Completion, Prompt, Status
 from pipeline.settings import Settings
 from pipeline.store.records import Claim, ShardRecord
 from pipeline.timing import Stopwatch
@@ -26,16 +27,24 @@ class Answered:
     device: str
     finished: Finished
     failures: tuple[Completion, ...]  #: of rows that have no prompt
-    prompts: Sequence[Prompt]
+    payload: Payload
+    identity: Identity | None  #: of answers that would be the same again
 
     def written(self) -> tuple[list[Completion], BatchTiming]:
         """A completion for each of the claim's rows; may be called on another thread than the one that computes."""
         computed, timing = self.finished.written()
-        prompts = {prompt.row_id: prompt for prompt in self.prompts}
-        by_prompt = [for_each_row(prompts[completion.row_id], completion) for completion in computed]
+        prompts = {prompt.row_id: prompt for prompt in self.payload.prompts}
+        by_prompt = [self._rows(prompts[completion.row_id], completion) for completion in computed]
         copied = sum(copy.reused_tokens for _, *copies in by_prompt for copy in copies)
         told = replace(timing, reused_tokens=timing.reused_tokens + copied)
         return [*chain.from_iterable(by_prompt), *self.failures], told
+
+    def _rows(self, prompt: Prompt, completion: Completion) -> list[Completion]:
+        """Of twins, one is enough to be found again."""
+        own, *copies = for_each_row(prompt, completion)
+        if self.identity is None or completion.status is Status.ERROR:
+            return [own, *copies]
+        return [replace(own, prompt_hash=self.identity.of(self.payload.prefix, prompt)), *copies]
 
 
 class Answering:
@@ -61,7 +70,14 @@ class Answering:
             batch = Batch(claim.job_id, claim.batch_no, claim.fence, claim.attempts, payload.prefix, payload.prompts)
             finished = run_bisecting(self.engine, batch, self._encoding.task)
         timing = replace(finished.timing, load_s=load_s, encode_s=watch.seconds["encode"])
-        return Answered(claim, self.engine.device, replace(finished, timing=timing), tuple(failures), payload.prompts)
+        return Answered(
+            claim,
+            self.engine.device,
+            replace(finished, timing=timing),
+            tuple(failures),
+            payload,
+            self._encoding.identity,
+        )
 
 
 def make_engine(means: Means, settings: Settings) -> Engine:

@@ -1,6 +1,6 @@
 """Stages 2 and 3 of one job, without a model: a shard's rows become prompts, and prompts become batches."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -8,6 +8,7 @@ from pipeline.buckets import Budget, PlannedBatch, batch_rows, budget, plan
 from pipeline.costs import Costs
 from pipeline.encoder import make_encoder, make_task
 from pipeline.fitting import Fitting
+from pipeline.identity import Identity
 from pipeline.ingest.rows import read_rows
 from pipeline.prefix_tree import additions, with_cuts
 from pipeline.prompts.shapes import shape_of
@@ -18,12 +19,15 @@ from pipeline.sharing import foretell
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord, ShardRecord
 from pipeline.timing import Stopwatch
-from pipeline.twins import distinct
+from pipeline.twins import distinct, for_each_row
 
 #: Rows on which the encoder proves its shortcuts before it takes them.
 SAMPLE_ROWS = 64
 #: Rows encoded in one call: enough for all cores, little enough for very long texts.
 _ENCODE_ROWS = 512
+
+#: Finds the answers that there are already, by what they hang on.
+Recall = Callable[[Sequence[bytes]], Mapping[bytes, Completion]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Encoded:
     seconds: float
     n_cut: int = 0  #: rows whose text was cut to fit
     n_neutralised: int = 0  #: rows whose text held special tokens
+    copies: Sequence[Completion] = ()  #: of rows that were answered before
     prompt_tokens: int = 0  #: of all rows' prompts, whole
     planned_tokens: int = 0  #: of these, what has to be computed; with the first shard, also what all rows begin with
 
@@ -60,6 +65,9 @@ class Encoding:
         sample = list(islice(self._read(first), SAMPLE_ROWS))
         self._encoder = make_encoder(spec, shape, vocabulary, job.submitted, sample)
         self.task = make_task(spec, self._encoder)
+        #: Of answers that would be the same again; None where they are drawn.
+        self.identity = Identity(spec, job.model_digest, self.task) if spec.temperature == 0 else None
+        self._reuses = spec.reuse_results
         self._fitting = Fitting(spec, shape, vocabulary, self._encoder, self.task, context)
 
     @property
@@ -72,12 +80,14 @@ class Encoding:
         """Answers to each row."""
         return self.task.samples if isinstance(self.task, Generate) else 1
 
-    def shard(self, shard: ShardRecord, within: Budget | None = None) -> Encoded:
-        """Batches are `within` the budget, by itself that of the settings. Raises InputError or TryAgain."""
+    def shard(self, shard: ShardRecord, within: Budget | None = None, recall: Recall | None = None) -> Encoded:
+        """Batches are `within` the budget, by itself that of the settings. Where the job reuses results, `recall` is
+        asked for them. Raises InputError or TryAgain."""
         watch, neutralised = Stopwatch(), self._encoder.neutralised
         with watch.stage("encode"):
             prompts, failures = self._encode(self._read(shard))
-            groups = grouped(self._distinct(prompts), self._costs, self.task, within or budget(self._settings, None))
+            left, copies = self._recalled(self._distinct(prompts), recall)
+            groups = grouped(left, self._costs, self.task, within or budget(self._settings, None))
         planned = [batch for batch, _ in groups]
         sharing = foretell(self.prefix, [prompt for _, batch in groups for prompt in batch], self.task)
         return Encoded(
@@ -87,6 +97,7 @@ class Encoding:
             watch.seconds["encode"],
             n_cut=sum(prompt.cut_tokens > 0 for prompt in prompts),
             n_neutralised=self._encoder.neutralised - neutralised,
+            copies=copies,
             prompt_tokens=sharing.prompt_tokens,
             planned_tokens=sharing.computed_tokens + (len(self.prefix) if shard.shard_no == 0 else 0),
         )
@@ -96,6 +107,20 @@ class Encoding:
         prompts, failures = self._encode(self._read(shard, row_ids))
         shared = with_cuts(self._distinct(prompts), self._costs, self.task, self._settings.batch_rows)
         return tuple(shared), failures
+
+    def _recalled(self, prompts: Sequence[Prompt], recall: Recall | None) -> tuple[Sequence[Prompt], list[Completion]]:
+        """The prompts that are to be answered, and the completions of all rows that need not be."""
+        if not self._reuses or self.identity is None or recall is None:
+            return prompts, []
+        hashes = [self.identity.of(self.prefix, prompt) for prompt in prompts]
+        answers = recall(hashes)
+        copies = [
+            copy
+            for prompt, found in zip(prompts, map(answers.get, hashes), strict=True)
+            if found is not None
+            for copy in for_each_row(prompt, _copied(found, prompt))
+        ]
+        return [prompt for prompt, own in zip(prompts, hashes, strict=True) if own not in answers], copies
 
     def _distinct(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
         return distinct(prompts) if self._dedupes else prompts
@@ -131,6 +156,10 @@ def grouped(
     by_id = {prompt.row_id: prompt for prompt in shared}
     groups = [(batch, tuple(by_id[row_id] for row_id in batch.row_ids)) for batch in planned]
     return [(_with_all_rows(batch, prompts), prompts) for batch, prompts in groups]
+
+
+def _copied(found: Completion, prompt: Prompt) -> Completion:
+    return replace(found, row_id=prompt.row_id, key=prompt.key, reused_tokens=found.prompt_tokens)
 
 
 def _with_all_rows(batch: PlannedBatch, prompts: Sequence[Prompt]) -> PlannedBatch:

@@ -47,7 +47,7 @@ class Journey:
         shard = self._ledger.next_unencoded_shard(self._job_id)
         if shard is None:
             return False
-        encoded = self._encoding.shard(shard)
+        encoded = self._encoding.shard(shard, recall=self._ledger.answers_to)
         numbers = self._ledger.record_encoding(
             self._job_id,
             shard.shard_no,
@@ -56,6 +56,7 @@ class Journey:
             encoded.seconds,
             n_cut=encoded.n_cut,
             n_neutralised=encoded.n_neutralised,
+            copies=encoded.copies,
             prompt_tokens=encoded.prompt_tokens,
             planned_tokens=encoded.planned_tokens,
         )

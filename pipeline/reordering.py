@@ -33,8 +33,10 @@ def best_reordering(spec: JobSpec, means: Means, sample: Sequence[Row], batch_ro
     return max(found, key=lambda reordering: reordering.reused, default=None)
 
 
-def _reused(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int, shape: Shape) -> float | None:
+def _reused(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int, shape: Shape | None) -> float | None:
     """None where no row could be answered so."""
+    if shape is None:
+        return None
     try:
         return encode_excerpt(spec, means, sample, shape).reused(means.costs, batch_rows)
     except SpecError:

@@ -144,6 +144,7 @@ class Completion:
     parsed: str | None = None  #: JSON, where the answer was held to a schema and is whole
     cut_tokens: int = 0  #: tokens of the row's text that were left out so that the prompt fits
     copied_from: str | None = None  #: id of the job whose answer to the same prompt this is
+    prompt_hash: bytes | None = None  #: of all that it hangs on, where it was computed and would be so again
 
 
 @dataclass(frozen=True, slots=True)

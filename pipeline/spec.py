@@ -47,7 +47,7 @@ Several = Annotated[tuple[NonEmpty, ...], BeforeValidator(_one_as_many)]
 Labels = Annotated[tuple[NonEmpty, ...], BeforeValidator(_split_at_commas)]
 
 #: Fields that change no result: a job may be submitted again with other values of these.
-HARMLESS = frozenset({"name", "output", "priority", "dedupe"})
+HARMLESS = frozenset({"name", "output", "priority", "dedupe", "reuse_results"})
 
 #: What a file of results is written as, by its extension.
 OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
@@ -132,6 +132,7 @@ class JobSpec(BaseModel):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     deterministic: bool = False
     dedupe: bool = True
+    reuse_results: bool = False
     priority: int = Field(default=0, ge=-1000, le=1000)
 
     @model_validator(mode="after")
@@ -202,6 +203,8 @@ class JobSpec(BaseModel):
             raise ValueError(f"{flags[0]} needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken")
         if self.temperature == 0 and self.n > 1:
             raise ValueError(f"--n {self.n} needs --temperature above 0, such as 0.7; at 0 all samples would be equal")
+        if self.reuse_results and self.temperature > 0:
+            raise ValueError("--reuse-results has no meaning with --temperature: each row draws an answer of its own")
         if 0 < self.temperature < _LEAST_TEMPERATURE:
             raise ValueError(f"--temperature is 0, which takes the likeliest token, or {_LEAST_TEMPERATURE} and more")
         return self

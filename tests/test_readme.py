@@ -18,8 +18,6 @@ from pipeline.store.database import open_database
 from pipeline.store.registry import Registry
 from tests.redis_server import any_broker, eventually
 
-#: Result columns that no task fills yet.
-UNSHOWN = {"copied_from"}
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
@@ -130,4 +128,4 @@ def test_the_result_columns_that_it_lists_are_those_of_the_table():
     listed = {
         name for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
     }
-    assert listed == {column.name for column in results.c} - {"job_id"} - UNSHOWN
+    assert listed == {column.name for column in results.c} - {"job_id"}

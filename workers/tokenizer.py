@@ -71,7 +71,7 @@ class TokenizerDesk:
         encoding = self._encoding(job)
         shard = find_shard(self._database, job.id, claim.shard_no)
         within = budget(self._settings, recent_rate(self._database, job), encoding.samples)
-        encoded = encoding.shard(shard, within)
+        encoded = encoding.shard(shard, within, self._ledger.answers_to)
         place = join(self._settings.shard_directory(job.id), token_files.name(claim.shard_no, claim.fence))
         token_files.write(place, [pack(encoding.prefix, prompts) for prompts in encoded.prompts])
         self._ledger.record_encoding(
@@ -83,6 +83,7 @@ class TokenizerDesk:
             tokens=place,
             n_cut=encoded.n_cut,
             n_neutralised=encoded.n_neutralised,
+            copies=encoded.copies,
             prompt_tokens=encoded.prompt_tokens,
             planned_tokens=encoded.planned_tokens,
         )

@@ -108,9 +108,11 @@ class Varying:
         """What stands in the fields of `segments`. Raises RowError."""
         return self.turns[self.place].template.texts(given)
 
-    def led_by(self, column: str) -> Conversation:
-        """The same messages, with the column before all others in this one."""
+    def led_by(self, column: str) -> Conversation | None:
+        """The same messages, with the column before all others in this one; None where it is a program of its own."""
         turn = self.turns[self.place]
+        if not isinstance(turn.template, Template):
+            return None
         led = replace(turn, template=turn.template.led_by(column))
         return Conversation((*self.turns[: self.place], led, *self.turns[self.place + 1 :]))
 

@@ -58,6 +58,8 @@ def result_types(spec_json: str, width: int | None = None) -> dict[str, pa.DataT
         types["cut_tokens"] = pa.int64()
     if spec.get("json_schema") is not None:
         types["parsed"] = pa.string()
+    if spec.get("reuse_results"):
+        types["copied_from"] = pa.string()
     if spec.get("n", 1) > 1:
         types["samples"] = pa.list_(pa.struct(_sample(spec)))
     if spec.get("logprobs") is not None:

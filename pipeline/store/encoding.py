@@ -57,6 +57,7 @@ def record(
     shard_no: int,
     planned: Sequence[PlannedBatch],
     failures: Sequence[Completion],
+    copies: Sequence[Completion],
     encode_s: float,
     tokens: str | None,
     counts: Mapping[str, int],
@@ -68,10 +69,12 @@ def record(
     shard = shard_record(connection.execute(select(shards).where(here)).one())
     if shard.state is ShardState.ENCODED:
         return []
-    _require_whole(shard, planned, failures)
-    encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "n_error": len(failures), "tokens": tokens}
+    _require_whole(shard, planned, failures, copies)
+    n_ok = sum(copy.status is Status.OK for copy in copies)
+    ended = {"n_error": len(failures), "n_ok": n_ok, "n_truncated": len(copies) - n_ok}
+    encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "tokens": tokens, **ended}
     connection.execute(update(shards).where(here).values(FREE[shards] | encoded | dict(counts)))
-    insert_results(connection, job_id, None, 1, failures, now)
+    insert_results(connection, job_id, None, 1, [*failures, *copies], now)
     new = [
         NewBatch(
             shard_no,
@@ -89,10 +92,17 @@ def _named(job_id: str, shard_no: int) -> ColumnElement[bool]:
     return and_(shards.c.job_id == job_id, shards.c.shard_no == shard_no)
 
 
-def _require_whole(shard: ShardRecord, planned: Sequence[PlannedBatch], failures: Sequence[Completion]) -> None:
+def _require_whole(
+    shard: ShardRecord,
+    planned: Sequence[PlannedBatch],
+    failures: Sequence[Completion],
+    copies: Sequence[Completion],
+) -> None:
     row_ids = [row_id for batch in planned for row_id in batch.row_ids]
-    row_ids += [failure.row_id for failure in failures]
+    row_ids += [ended.row_id for ended in (*failures, *copies)]
     if sorted(row_ids) != list(range(shard.row_from, shard.row_to)):
-        raise ValueError(f"the batches and failures of shard {shard.shard_no} are not its rows, each once")
+        raise ValueError(f"the batches, failures and copies of shard {shard.shard_no} are not its rows, each once")
     if any(failure.status is not Status.ERROR for failure in failures):
         raise ValueError(f"a failure of shard {shard.shard_no} has another status than error")
+    if any(copy.status not in (Status.OK, Status.TRUNCATED) for copy in copies):
+        raise ValueError(f"a copy of shard {shard.shard_no} is no answer")

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine, and_
 
 from pipeline.buckets import PlannedBatch
 from pipeline.rows import BatchTiming, Completion
-from pipeline.store import crashes, encoding, leases, lifecycle, retries, work
+from pipeline.store import crashes, encoding, leases, lifecycle, retries, reuse, work
 from pipeline.store.records import Claim, JobRecord, ShardClaim, ShardRecord
 from pipeline.store.schema import batches, shards
 from pipeline.store.transactions import moment, reading, writing
@@ -104,13 +104,15 @@ class Ledger:
         *,
         n_cut: int = 0,
         n_neutralised: int = 0,
+        copies: Sequence[Completion] = (),
         prompt_tokens: int = 0,
         planned_tokens: int = 0,
     ) -> list[int]:
         """The numbers of the new batches; none, and nothing written, where another runner was first or the job was
         cancelled. At `tokens` are the prompts of each batch, in the order of `planned`. `n_cut` and `n_neutralised`
         are rows whose text was cut, or held special tokens; of the prompts' tokens, `planned_tokens` are to be
-        computed. Raises ValueError unless `planned` and `failures` together are the shard's rows, each once."""
+        computed. Rows of `copies` have their answers already. Raises ValueError unless `planned`, `failures` and
+        `copies` together are the shard's rows, each once."""
         with writing(self._engine) as connection:
             now = self._now(connection)
             counts = {
@@ -119,7 +121,14 @@ class Ledger:
                 "prompt_tokens": prompt_tokens,
                 "planned_tokens": planned_tokens,
             }
-            return encoding.record(connection, job_id, shard_no, planned, failures, encode_s, tokens, counts, now)
+            return encoding.record(
+                connection, job_id, shard_no, planned, failures, copies, encode_s, tokens, counts, now
+            )
+
+    def answers_to(self, prompt_hashes: Sequence[bytes]) -> dict[bytes, Completion]:
+        """Those that any job has already, by hash, as completions of other rows."""
+        with reading(self._engine) as connection:
+            return reuse.answers_to(connection, prompt_hashes)
 
     def claim(self, job_id: str, owner: str, lease_s: float) -> Claim | None:
         """The lowest batch of a running job that is free, or whose lease has run out; None where there is none."""

@@ -22,7 +22,7 @@ _LATEST = 50
 _WORK = ("prompt", "system", "choices", "multi_label", "score", "embed", "max_tokens", "n", "logprobs", "dtype")
 
 _BATCH_SUMS = ("n_ok", "n_truncated", "n_error", *TOKENS, *(f"{stage}_s" for stage in STAGES))
-_SHARD_SUMS = ("n_error", "n_cut", "n_neutralised", "prompt_tokens", "planned_tokens")
+_SHARD_SUMS = ("n_ok", "n_truncated", "n_error", "n_cut", "n_neutralised", "prompt_tokens", "planned_tokens")
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
 
 
@@ -75,7 +75,7 @@ def read_progress(connection: Connection, job_id: str) -> Progress:
     def total(name: str) -> int:
         return int(sum(getattr(row, name) for row in by_state))
 
-    ok, truncated, error = total("n_ok"), total("n_truncated"), total("n_error") + shard.n_error
+    ok, truncated, error = (total(name) + getattr(shard, name) for name in ("n_ok", "n_truncated", "n_error"))
     cut = shard.cut if job.n_rows is None else job.n_rows
     seconds = {stage: float(sum(getattr(row, f"{stage}_s") for row in by_state)) for stage in STAGES}
     seconds["encode"] += shard.encode_s
@@ -87,6 +87,7 @@ def read_progress(connection: Connection, job_id: str) -> Progress:
         cancelled=cut - ok - truncated - error if job.state is JobState.CANCELLED else 0,
         batches=dict.fromkeys(BatchState, 0) | {row.state: row.n for row in by_state},
         **{name: total(name) for name in TOKENS},
+        copied=shard.n_ok + shard.n_truncated,
         cut=shard.n_cut,
         neutralised=shard.n_neutralised,
         prompt_tokens=int(shard.prompt_tokens),

@@ -16,6 +16,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     and_,
@@ -75,6 +76,8 @@ shards = Table(
     Column("lease_owner", AnyText),
     Column("n_cut", Integer, nullable=False, server_default=text("0")),
     Column("n_neutralised", Integer, nullable=False, server_default=text("0")),
+    Column("n_ok", Integer, nullable=False, server_default=text("0")),
+    Column("n_truncated", Integer, nullable=False, server_default=text("0")),
     Column("prompt_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("planned_tokens", BigInteger, nullable=False, server_default=text("0")),
 )
@@ -165,7 +168,11 @@ results = Table(
     Column("embedding", Embedding),
     Column("cut_tokens", Integer, nullable=False, server_default=text("0")),
     Column("copied_from", AnyText),
+    Column("prompt_hash", LargeBinary),
 )
+
+_HASHED = results.c.prompt_hash.is_not(None)
+Index("results_hashed", results.c.prompt_hash, sqlite_where=_HASHED, postgresql_where=_HASHED)
 
 workers = Table(
     "workers",

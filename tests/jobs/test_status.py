@@ -129,7 +129,7 @@ def test_json(desk, run):
         "job": "night",
         "id": job.id,
         "state": "done",
-        "rows": {"total": 6, "ok": 4, "truncated": 1, "error": 1, "cancelled": 0},
+        "rows": {"total": 6, "ok": 4, "truncated": 1, "error": 1, "cancelled": 0, "copied": 0},
         "submitted_at": datetime.fromtimestamp(job.submitted_at, UTC).isoformat(),
         "finished_at": datetime.fromtimestamp(desk.clock.now, UTC).isoformat(),
         "active_seconds": 6.0,

@@ -112,7 +112,7 @@ def test_json_is_one_object_and_nothing_else(home, submit, rows):
     figures = home.figures("night")
     assert (told["job"], told["state"], told["error"]) == ("night", "done", None)
     assert told["rows"] == {
-        "total": 4, "ok": figures.ok, "truncated": figures.truncated, "error": 1, "cancelled": 0
+        "total": 4, "ok": figures.ok, "truncated": figures.truncated, "error": 1, "cancelled": 0, "copied": 0
     }  # fmt: skip
     assert told["next"][0] == "pipeline results night"
     assert told == json.loads(home.call("status", "night", "--json").stdout)

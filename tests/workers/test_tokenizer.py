@@ -1,5 +1,6 @@
 """A process of the tokenizer pool on real shards, and what it leaves for the GPU workers."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,11 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.costs import usual_costs
+from pipeline.encoding import Encoding
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.token_files import TokenFiles
 from pipeline.journey import cut_job
 from pipeline.messages import unpack
 from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.rows import BatchTiming, Completion, Status
 from pipeline.settings import Settings
 from pipeline.spec import build_spec
 from pipeline.store.database import Database, open_database
@@ -70,6 +74,35 @@ def test_a_shard_becomes_batches_whose_prompts_are_laid_by(desk, database, setti
         for prompt in payload.prompts
     }
     assert read == {row: f"Say: {text}" for row, text in enumerate(TEXTS) if row not in (2, 4)}
+
+
+def test_rows_that_were_answered_before_are_copied_and_the_others_laid_by(desk, database, settings, job, tiny_model):
+    ledger, asked = Ledger(database), read_job(database, job)
+    spec = build_spec(json.loads(asked.spec_json) | {"reuse_results": True})
+    known = Encoding(
+        asked, spec, Vocabulary(tiny_model), 512, usual_costs("cuda"), settings, find_shard(database, job, 0)
+    )
+    desk.encode(job, 0)
+    while claim := next(filter(None, (ledger.claim_batch(job, number, "gpu", 60.0) for number in range(9))), None):
+        prompts, _ = known.rows(find_shard(database, job, 0), claim.row_ids)
+        rows = [
+            Completion(p.row_id, p.key, Status.OK, "yes", prompt_hash=known.identity.of(known.prefix, p))
+            for p in prompts
+        ]
+        assert ledger.finish(claim, rows, BatchTiming(), "cpu")
+    made = ledger.create_job("again", spec.model_dump_json(), "print", "model", "input", fleet=True)
+    ledger.set_tokenizer(made.id, str(tiny_model), 512)
+    cut_job(ledger, made, spec, resolve(spec.inputs), settings.shard_directory(made.id), 10, 0)
+    desk.encode(made.id, 0)
+    told = progress(database, made.id)
+    assert (told.ok, told.copied, told.error) == (3, 3, 2)
+    waiting = [
+        prompt.row_id
+        for bell in Dispatch(database, lambda shard: []).enqueue_batches(100)
+        if bell.job_id == made.id
+        for prompt in unpack(TokenFiles().message(bell.tokens, bell.part)).prompts
+    ]
+    assert sorted(waiting) == [5, 6, 7, 8, 9]
 
 
 def test_a_message_that_comes_twice_or_late_changes_nothing(desk, database, job):

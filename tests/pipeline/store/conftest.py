@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import Engine
 
@@ -15,6 +17,8 @@ from pipeline.store.database import open_database
 from pipeline.store.dispatch import Dispatch
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim, JobRecord, ShardRecord
+
+TEXT = ["plain", 'q"uo,te\nline', "", None, "日本 🎉", " spaces "]
 
 
 @dataclass
@@ -140,3 +144,27 @@ def dispatch(engine: Engine, road: Road, clock: Clock) -> Dispatch:
 @pytest.fixture
 def road(ledger: Ledger) -> Road:
     return Road(ledger)
+
+
+@pytest.fixture
+def exported_job(ledger, road, tmp_path):
+    """Makes a job over the table, in shards of four rows; row 1 fails, and the last row has no result yet."""
+
+    def make(table: pa.Table, spec_json: str = "{}", answered: int | None = None):
+        job = ledger.create_job(None, spec_json, "", "", "")
+        for shard_no, row_from in enumerate(range(0, table.num_rows, 4)):
+            part = table.slice(row_from, 4)
+            path = tmp_path / f"{shard_no:05}.parquet"
+            pq.write_table(part, path)
+            ledger.add_shard(job.id, shard_no, str(path), row_from, row_from + part.num_rows)
+        ledger.finish_cutting(job.id, table.num_rows)
+        road.encode(job, failed=[1], batch_rows=1)
+        road.answer(job, batches=table.num_rows - 2 if answered is None else answered)
+        return job
+
+    return make
+
+
+@pytest.fixture
+def reviews(exported_job):
+    return exported_job(pa.table({"id": [f"r{n}" for n in range(6)], "text": TEXT, "stars": [5, None, 1, 2, 3, 4]}))

@@ -4,43 +4,17 @@ import io
 import json
 import math
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.errors import InputError, JobError, TryAgain
 from pipeline.rows import BatchTiming, Completion, LikelyToken, Sample, Status, TokenLogprob
 from pipeline.store.export import export, preview
 
 TEXT = ["plain", 'q"uo,te\nline', "", None, "日本 🎉", " spaces "]
 RESULT = ["status", "output", "finish_reason", "error_type", "error"]
 TOKENS = ["prompt_tokens", "reused_tokens", "output_tokens"]
-
-
-@pytest.fixture
-def exported_job(ledger, road, tmp_path):
-    """Makes a job over the table, in shards of four rows; row 1 fails, and the last row has no result yet."""
-
-    def make(table: pa.Table, spec_json: str = "{}", answered: int | None = None):
-        job = ledger.create_job(None, spec_json, "", "", "")
-        for shard_no, row_from in enumerate(range(0, table.num_rows, 4)):
-            part = table.slice(row_from, 4)
-            path = tmp_path / f"{shard_no:05}.parquet"
-            pq.write_table(part, path)
-            ledger.add_shard(job.id, shard_no, str(path), row_from, row_from + part.num_rows)
-        ledger.finish_cutting(job.id, table.num_rows)
-        road.encode(job, failed=[1], batch_rows=1)
-        road.answer(job, batches=table.num_rows - 2 if answered is None else answered)
-        return job
-
-    return make
-
-
-@pytest.fixture
-def reviews(exported_job):
-    return exported_job(pa.table({"id": [f"r{n}" for n in range(6)], "text": TEXT, "stars": [5, None, 1, 2, 3, 4]}))
 
 
 def test_csv_joins_answers_to_rows(engine, reviews, tmp_path):
@@ -254,57 +228,3 @@ def test_a_job_without_results_is_an_empty_table(engine, ledger, file_format):
     assert export(engine, job, file_format, stream) == 0
     assert read(stream.getvalue(), file_format) == []
     assert not stream.closed
-
-
-def test_an_export_replaces_the_old_file_whole(engine, reviews, tmp_path):
-    target = tmp_path / "out.csv"
-    target.write_text("old")
-    export(engine, reviews, "csv", target)
-    assert target.read_text().startswith('"row_id"')
-    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == ["out.csv"]
-
-
-def test_a_failed_export_leaves_the_old_file(engine, reviews, tmp_path):
-    target = tmp_path / "out.csv"
-    target.write_text("old")
-    (tmp_path / "00001.parquet").unlink()
-    with pytest.raises(InputError, match=r"The shard .*00001\.parquet, which holds rows of the input, cannot be read"):
-        export(engine, reviews, "csv", target)
-    assert target.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == ["out.csv"]
-
-
-def test_a_link_stays_a_link(engine, reviews, tmp_path):
-    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
-    export(engine, reviews, "csv", tmp_path / "link.csv")
-    assert (tmp_path / "link.csv").is_symlink()
-    assert (tmp_path / "real.csv").read_text().startswith('"row_id"')
-
-
-@pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])
-def test_a_full_disk_says_so(engine, reviews, file_format):
-    with pytest.raises(TryAgain, match="/dev/full could not be written: the disk is full"):
-        export(engine, reviews, file_format, Path("/dev/full"))
-    told = pytest.raises(TryAgain, match="The output could not be written: the disk is full")
-    with Path("/dev/full").open("wb", buffering=0) as stream, told:
-        export(engine, reviews, file_format, stream)
-
-
-def test_a_target_that_cannot_be_written_says_so(engine, reviews, tmp_path):
-    (tmp_path / "file").write_text("")
-    for target, reason in {
-        tmp_path / "none" / "out.csv": "No such file or directory",
-        tmp_path / "file" / "out.csv": "Not a directory",
-        tmp_path: "Is a directory",
-    }.items():
-        with pytest.raises(JobError, match=f"{target} cannot be written: {reason}"):
-            export(engine, reviews, "csv", target)
-
-
-def test_a_reader_that_went_away_is_not_an_error_of_ours(engine, reviews):
-    class Gone(io.BytesIO):
-        def write(self, data: object) -> int:
-            raise BrokenPipeError
-
-    with pytest.raises(BrokenPipeError):
-        export(engine, reviews, "jsonl", Gone())
