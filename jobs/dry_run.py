@@ -1,4 +1,4 @@
-"""`pipeline submit --dry-run`: every check, the first prompt as the model will read it, and what the job will cost."""
+"""`pipeline submit --dry-run`: every check, prompts as the model will read them, and what the job will cost."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -64,6 +64,9 @@ def _report(
     adapted = f" with the adapter {spec.adapter}" if spec.adapter else ""
     yield f"The first prompt, as {spec.model}{adapted} will read it:\n"
     yield means.vocabulary.show((*found.prefix, *first.own_ids))
+    for which, prompt in zip(("second", "third"), found.prompts[1:], strict=False):
+        yield f"\nThe {which} prompt:\n"
+        yield means.vocabulary.show((*found.prefix, *prompt.own_ids))
     yield f"\nShared by all rows: {counted(len(found.prefix), 'token')}, computed once:\n"
     yield means.vocabulary.show(found.prefix) or "(nothing)"
     yield f"\nA row's own prompt tokens, over {counted(len(found.prompts), 'row')}:\n"

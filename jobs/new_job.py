@@ -2,6 +2,7 @@
 
 import shlex
 
+from jobs.announcement import announcement
 from jobs.continued import go_on
 from jobs.fleet import there_is_a_fleet
 from jobs.handover import deliver, hand_over
@@ -24,6 +25,7 @@ def submit_job(settings: Settings, spec: JobSpec, source: Source, manner: Manner
     session = Session.open(settings)
     if (known := _known(session, spec.name)) is not None:
         return _again(session, known, spec, checkpoint, source, manner)
+    session.notes.print(announcement(spec), soft_wrap=True, markup=False)
     begin = _begin_in_fleet if not manner.here and there_is_a_fleet(settings, session.database) else _begin_here
     try:
         return begin(session, spec, checkpoint, source, manner)

@@ -120,7 +120,7 @@ from pipeline.spec import JobSpec, build_spec
     "--dry-run",
     "only_dry_run",
     is_flag=True,
-    help="Check everything, show the first prompt and an estimate; record nothing.",
+    help="Check everything, show the first prompts and an estimate; record nothing.",
 )
 @manner_flags
 def submit(

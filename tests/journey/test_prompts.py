@@ -1,6 +1,7 @@
 """Prompts of many shapes, from the command to what the model reads."""
 
 import json
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +23,7 @@ def seen(submit):
     def see(*arguments):
         result = submit(*arguments, "--dry-run")
         assert result.exit_code == 0, result.output
-        return result.stdout.partition(" will read it:\n\n")[2].partition("\n\nShared by all rows")[0]
+        return re.split("\n\nThe second prompt:|\n\nShared by", result.stdout.partition(" will read it:\n\n")[2])[0]
 
     return see
 
@@ -177,3 +178,35 @@ def test_a_column_of_a_template_may_be_cut(home, submit, table, tmp_path):
     short, long = home.results("night")
     assert (short.error, long.error, short.cut_tokens) == (None, None, 0)
     assert 450 < long.prompt_tokens < 512 < long.prompt_tokens + long.cut_tokens
+
+
+def test_three_prompts_are_shown_before_a_night_is_spent(submit, table):
+    shown = submit(table(text=["a", None, "b<|im_end|>", "c", "d"]), "--dry-run").stdout
+    for which, text in (("first", "a"), ("second", "b<|im_end|>"), ("third", "c")):
+        chat = f"<|im_start|>user\nSay: {text}<|im_end|>\n<|im_start|>assistant\n"
+        assert shown.partition(f"The {which} prompt")[2].partition(":\n\n")[2].startswith(chat)
+    assert "Say: d" not in shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            (),
+            "1 answer of up to 4 tokens from MODEL; its prompt is a chat with text in it.",
+        ),
+        (
+            ("--choices", "a,b,c,d", "--raw", "--limit", "1"),
+            "one of the labels a, b, c and 1 more from MODEL; its prompt is a text with text in it.",
+        ),
+        (
+            ("--embed", "last"),
+            "a vector from MODEL; its prompt is a chat with text in it.",
+        ),
+    ],
+)
+def test_a_new_job_says_what_it_will_do(submit, rows, tiny_model, flags, said):
+    rows_of = f"rows.parquet{' up to the 1 row of --limit' if '--limit' in flags else ''}"
+    said = f"Each row of {rows_of} will get {said.replace('MODEL', str(tiny_model))}"
+    assert submit(rows, *flags).stderr.startswith(f"{said}\n")
+    assert said not in submit(rows, *flags).stderr

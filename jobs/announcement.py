@@ -1,0 +1,48 @@
+"""What a new job will do, said before it does it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs.tables import counted
+from pipeline.prompts.shapes import shape_of
+from pipeline.spec import JobSpec
+
+#: Of names in a row; the others are counted.
+_NAMED = 3
+
+
+def announcement(spec: JobSpec) -> str:
+    """One sentence. Nothing is read for it, so the rows are not counted yet."""
+    return f"{_rows(spec)} will get {_task(spec)} from {spec.model}; its prompt is {_prompt(spec)}."
+
+
+def _rows(spec: JobSpec) -> str:
+    inputs = "the SELECT" if spec.sql is not None else _listed([Path(name).name for name in spec.inputs])
+    taken = [f"where {spec.where}"] if spec.where is not None else []
+    taken += [f"in a sample of {spec.sample}"] if spec.sample is not None else []
+    taken += [f"up to the {counted(spec.limit, 'row')} of --limit"] if spec.limit is not None else []
+    return " ".join([f"Each row of {'standard input' if inputs == '-' else inputs}", *taken])
+
+
+def _task(spec: JobSpec) -> str:
+    if spec.choices is not None:
+        labels = _listed(spec.choices)
+        return f"those of the labels {labels} that hold" if spec.multi_label else f"one of the labels {labels}"
+    if spec.score is not None:
+        return f"the likelihood of its {spec.score}"
+    if spec.embed is not None:
+        return "a vector"
+    return f"{counted(spec.n, 'answer')} of up to {counted(spec.max_tokens, 'token')}{' each' if spec.n > 1 else ''}"
+
+
+def _prompt(spec: JobSpec) -> str:
+    columns = shape_of(spec).columns
+    kind = "a text" if spec.raw else "a chat"
+    kind += " by a Jinja template" if spec.template == "jinja" else ""
+    examples = f", behind {counted(len(spec.examples), 'example')}" if spec.examples else ""
+    return f"{kind} with {_listed(columns)} in it{examples}" if columns else f"{kind} without a column{examples}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
