@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import groupby
+from operator import itemgetter
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import Connection, Row, func, select
 
 from pipeline.rows import Completion, Status
 from pipeline.store.schema import results
@@ -31,20 +33,18 @@ def _some_answers(connection: Connection, prompt_hashes: Sequence[bytes]) -> dic
         .subquery()
     )
     one_each = connection.execute(
-        select(results.c.job_id, func.min(results.c.row_id))
+        select(results.c.job_id, func.min(results.c.row_id).label("row_id"))
         .join(job_of, (results.c.prompt_hash == job_of.c.prompt_hash) & (results.c.job_id == job_of.c.job_id))
         .where(answered)
         .group_by(results.c.prompt_hash, results.c.job_id)
     ).all()
-    rows = connection.execute(
-        select(results.c.job_id, *_COMPLETION).where(
-            tuple_(results.c.job_id, results.c.row_id).in_([(job_id, row_id) for job_id, row_id in one_each])
-        )
-    )
-    return {row.prompt_hash: _copy(*row) for row in rows}
+    found: dict[bytes, Completion] = {}
+    for job_id, its in groupby(sorted((row.job_id, row.row_id) for row in one_each), key=itemgetter(0)):
+        named = results.c.row_id.in_([row_id for _, row_id in its])
+        rows = connection.execute(select(*_COMPLETION).where(results.c.job_id == job_id, named))
+        found |= {row.prompt_hash: _copy(job_id, row) for row in rows}
+    return found
 
 
-def _copy(job_id: str, *of_completion: object) -> Completion:
-    names = (field.name for field in fields(Completion))
-    found = Completion(**dict(zip(names, of_completion, strict=True)))  # type: ignore[arg-type]
-    return replace(found, copied_from=job_id, prompt_hash=None)
+def _copy(job_id: str, row: Row[tuple[object, ...]]) -> Completion:
+    return replace(Completion(**row._mapping), copied_from=job_id, prompt_hash=None)

@@ -58,7 +58,7 @@ class Fleet:
             "PIPELINE_LEASE_S": "3",
             "PIPELINE_LOST_AFTER_S": "3",
             "PIPELINE_BATCH_SECONDS": "1",
-            "PYTHONPATH": str(HOOKS),
+            "PYTHONPATH": os.pathsep.join((str(HOOKS), str(HOOKS.parents[2]))),
             "OMP_NUM_THREADS": "1",
             "COLUMNS": "200",
             **self.variables,
