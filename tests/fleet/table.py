@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 from tests.fleet.sight import Answers
 
 ROWS = 64
+#: Of these, those that have no prompt, or one that is too long.
+ERRORS = 2
 _WORDS = ("broke", "on", "day", "two", "lovely", "light", "cup", "storm", "pillow", "日本")
 #: Columns of keys, some of which are the fate of whoever answers the row (hooks/sitecustomize.py).
 KEYS: dict[str, dict[int, str]] = {

@@ -71,17 +71,19 @@ def test_messages_are_damaged(fleet, rows, name, calm):
 
 
 @on_sqlite
-def test_a_broker_that_is_full_stops_nobody_and_status_says_so(fleet, job, calm):
+def test_a_broker_that_is_full_stops_nobody_and_status_says_so(fleet, rows, name, calm):
     workers = [fleet.worker(guard) for guard in ("gpu0", "gpu1")]
-    fleet.redis.fill()
     try:
-        fleet.until(lambda: not fleet.seen.begun(job) and "full" in (dispatcher(fleet, job)["note"] or ""))
-        assert dispatcher(fleet, job)["state"] == "blocked"
-        assert fleet.seen.job(job).state == "running"
+        with fleet.held("encoding"):
+            fleet.submit(rows, name)
+            fleet.redis.fill()
+            fleet.until(lambda: "full" in (dispatcher(fleet, name)["note"] or ""))
+            assert dispatcher(fleet, name)["state"] == "blocked"
+            assert fleet.seen.job(name).state == "running"
     finally:
         fleet.redis.empty()
-    fleet.until_done(job)
-    fleet.require_whole(job, calm)
+    fleet.until_done(name)
+    fleet.require_whole(name, calm)
     assert [fleet.worker(guard) for guard in ("gpu0", "gpu1")] == workers
 
 

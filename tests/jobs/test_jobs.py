@@ -45,7 +45,7 @@ def test_json_has_the_figures_of_each(desk, run):
     assert told["job"] == "night"
     assert told["id"] == job.id
     assert told["state"] == "done"
-    assert told["rows"] == {"total": 6, "ok": 4, "truncated": 1, "error": 1, "cancelled": 0}
+    assert told["rows"] == {"total": 6, "ok": 4, "truncated": 1, "error": 1, "cancelled": 0, "copied": 0}
 
 
 def test_on_a_terminal_it_is_a_table(desk, terminal):
