@@ -74,6 +74,11 @@ class Selection:
         detail = next(iter(str(error.orig).strip().splitlines()), "").rstrip(".")
         if self._url.password:  # drivers do not tell it, but that is their promise and not ours
             detail = detail.replace(str(self._url.password), "***")
+        if detail.startswith("Could not decode to UTF-8"):
+            return InputError(
+                f"{self._database} holds text that is not UTF-8: {detail}. "
+                "Write CAST(column AS BLOB) or hex(column) for it in --sql."
+            )
         number = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None)
         if number is None and _REFUSAL.search(detail):
             return InputError(

@@ -81,6 +81,14 @@ def test_what_sqlite_refuses(lite: str, sql: str, told: str) -> None:
     assert fault(lite, sql).startswith(told.format(lite))
 
 
+def test_text_of_sqlite_that_is_not_utf8_is_told(lite: str, rows_of: Any) -> None:
+    bad = "CAST(CASE WHEN id = 2 THEN x'ff' ELSE 'a' END AS TEXT)"
+    told = fault(lite, f"SELECT {bad} AS b FROM t ORDER BY id")
+    assert told.startswith(f"{lite} holds text that is not UTF-8: Could not decode to UTF-8 column 'b' with text ")
+    assert told.endswith("Write CAST(column AS BLOB) or hex(column) for it in --sql.")
+    assert rows_of(lite, f"SELECT hex({bad}) AS b FROM t WHERE id = 2") == [{"b": "FF"}]
+
+
 def test_a_locked_sqlite_is_the_moments_fault(lite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "_WAIT_S", 0.1)
     with sqlite3.connect(tmp_path / "a b?.db") as other:
