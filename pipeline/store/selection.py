@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import URL, Engine, NullPool, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
 from pipeline.errors import InputError, PipelineError, SpecError, TryAgain
 from pipeline.store.postgresql import CONNECTION
@@ -123,14 +123,20 @@ def _engine(url: URL) -> Engine:
             if not path.is_file():
                 raise InputError(f"There is no database {path}. Write --from as sqlite:///path/to/file.db.")
             place = f"file:{quote(str(path.absolute()))}?mode=ro"
-            return create_engine(
-                "sqlite://", creator=lambda: sqlite3.connect(place, _WAIT_S, uri=True), poolclass=NullPool
-            )
+            return create_engine("sqlite://", creator=lambda: _read_only(place), poolclass=NullPool)
         case "postgresql":
             usual = {name: value for name, value in CONNECTION.items() if name not in url.query}
             driver = url.set(drivername="postgresql+psycopg")
             return create_engine(driver, connect_args=usual, poolclass=NullPool, hide_parameters=True)
-    try:
-        return create_engine(url, poolclass=NullPool, hide_parameters=True)
-    except (NoSuchModuleError, ModuleNotFoundError) as error:
-        raise SpecError(f"--from asks for {url.drivername}, which this program has no driver for: {error}.") from error
+    raise SpecError(f"--from asks for {url.drivername}, which is not read here. Write it as {_EXAMPLES}.")
+
+
+def _read_only(place: str) -> sqlite3.Connection:
+    """`mode=ro` holds for the file itself; ATTACH and VACUUM INTO, which asks for the same right, would make others."""
+
+    def allowed(action: int, *_: str | None) -> int:
+        return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+
+    connection = sqlite3.connect(place, _WAIT_S, uri=True)
+    connection.set_authorizer(allowed)
+    return connection

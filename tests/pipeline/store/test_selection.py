@@ -81,6 +81,17 @@ def test_what_sqlite_refuses(lite: str, sql: str, told: str) -> None:
     assert fault(lite, sql).startswith(told.format(lite))
 
 
+@pytest.mark.parametrize("sql", ["VACUUM INTO '{}'", "ATTACH '{}' AS other", "ATTACH 'file:{}?mode=rwc' AS other"])
+def test_nothing_is_written_beside_a_sqlite(lite: str, tmp_path: Path, sql: str) -> None:
+    path = tmp_path / "made.db"
+    assert fault(lite, sql.format(path)).startswith(f"--sql cannot be run on {lite}: ")
+    assert not path.exists()
+
+
+def test_functions_that_are_tables_are_read(lite: str, rows_of: Any) -> None:
+    assert rows_of(lite, "SELECT value AS v FROM t, json_each('[7]') WHERE t.id = 1") == [{"v": 7}]
+
+
 def test_text_of_sqlite_that_is_not_utf8_is_told(lite: str, rows_of: Any) -> None:
     bad = "CAST(CASE WHEN id = 2 THEN x'ff' ELSE 'a' END AS TEXT)"
     told = fault(lite, f"SELECT {bad} AS b FROM t ORDER BY id")
@@ -176,6 +187,7 @@ def test_a_url_that_makes_no_sense_is_not_repeated(url: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_database_that_there_is_no_driver_for() -> None:
-    with pytest.raises((SpecError, InputError), match="asks for nosql, which this program has no driver for"):
-        next(iter(Selection("nosql://host/db", "SELECT 1").blocks()))
+@pytest.mark.parametrize("kind", ["nosql", "mysql", "oracle", "duckdb"])
+def test_a_database_of_another_kind_is_not_read(kind: str) -> None:
+    with pytest.raises(SpecError, match=f"asks for {kind}, which is not read here. Write it as postgresql:"):
+        next(iter(Selection(f"{kind}://host/db", "SELECT 1").blocks()))
