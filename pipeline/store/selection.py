@@ -19,7 +19,9 @@ from pipeline.store.postgresql import CONNECTION
 _BLOCK_ROWS = 1000
 _WAIT_S = 30.0  #: for whoever writes to an SQLite file just now
 _EXAMPLES = "postgresql://user:password@host/database or sqlite:///path/to/file.db"
-_SECRET = re.compile("pass|secret|token|pwd", re.IGNORECASE)
+#: Of an option's name, and of its value: some hold a whole connection string.
+_SECRET = re.compile("pass|secret|token|pwd|conninfo|dsn|odbc_connect", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"(password|passwd|pwd|secret|token)\s*=|://[^/@]*:[^@]*@", re.IGNORECASE)
 #: Of the moment: by SQLSTATE's first two characters, by the name of SQLite's error, or where there is neither.
 _PASSING = re.compile("08|40|53|55|57|58|SQLITE_(BUSY|LOCKED|IOERR|NOMEM)")
 _REFUSAL = re.compile("password|role|pg_hba|certificate|authentication|Access denied|does not exist", re.IGNORECASE)
@@ -94,7 +96,7 @@ class Selection:
 def without_password(url: str) -> str:
     """What may be kept and told of it. Raises SpecError, which does not repeat it."""
     parsed = _parsed(url)
-    if any(_SECRET.search(name) for name in parsed.query):
+    if any(_SECRET.search(name) or _SECRET_VALUE.search(str(value)) for name, value in parsed.query.items()):
         raise SpecError(f"--from holds a secret among its options. Write it as {_EXAMPLES}.")
     # URL.set() takes None for "as it is".
     kept = URL.create(parsed.drivername, parsed.username, None, parsed.host, parsed.port, parsed.database, parsed.query)
@@ -111,6 +113,9 @@ def _parsed(url: str) -> URL:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         raise SpecError(f"--from is not a database URL. Write it as {_EXAMPLES}.") from None
+    # What follows the first @ would be taken for the host, and told: it may be the rest of a password.
+    if parsed.get_backend_name() != "sqlite" and url.count("@") > 1:
+        raise SpecError("--from holds more than one @. Write one that is part of a user's name or password as %40.")
     if parsed.get_backend_name() == "postgres":
         parsed = parsed.set(drivername="postgresql")
     return parsed

@@ -9,7 +9,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from pipeline.errors import InputError, JobError, SpecError, TryAgain
+from pipeline.errors import JobError, SpecError, TryAgain
 from pipeline.ingest.inputs import resolve_selected
 from pipeline.store import selection
 from pipeline.store.selection import Selection, with_password, without_password
@@ -175,11 +175,26 @@ def test_a_url_is_kept_without_its_password() -> None:
     assert without_password("sqlite:////data/a.db") == "sqlite:////data/a.db"
     assert with_password("postgresql://me@host/db", "postgresql://me:x@host/db") == "postgresql://me:x@host/db"
     assert with_password("postgresql://me@host/db", "postgresql://me:x@host/other") == "postgresql://me@host/db"
+    assert without_password("postgresql://me%40corp:p%40ss@host/db") == "postgresql://me%40corp@host/db"
+    assert without_password("sqlite:////data/a@b@c.db") == "sqlite:////data/a%40b%40c.db"
     assert with_password("postgresql://me@host/db", None) == "postgresql://me@host/db"
 
 
 @pytest.mark.parametrize(
-    "url", ["hunter2", "postgresql://me@host:hunter2/db", "postgresql://me@host/db?password=hunter2"]
+    "url",
+    [
+        "hunter2",
+        "postgresql://me@host:hunter2/db",
+        "postgresql://me@host/db?password=hunter2",
+        "postgresql://me@host/db?dsn=hunter2",
+        "postgresql://me@host/db?conninfo=hunter2",
+        "postgresql://me@host/db?odbc_connect=hunter2",
+        "postgresql://me@host/db?options=password%3Dhunter2",
+        "postgresql://me@host/db?options=a&options=PASSWORD%20%3D%20hunter2",
+        "postgresql://me:p@hunter2@host/db",
+        "postgresql://me:p@hunter2/x@host/db",
+        "postgresql://me:p@hunter2?x@host/db",
+    ],
 )
 def test_a_url_that_makes_no_sense_is_not_repeated(url: str) -> None:
     with pytest.raises(SpecError) as caught:
