@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.errors import SpecError
+from pipeline.errors import InputError, SpecError
 from pipeline.ingest.masks import Literal, Mask, any_of, bound, every_of, opposite
 from pipeline.ingest.paths import ColumnPath, find_path
 
@@ -22,6 +22,7 @@ _COMPARISONS = {
     "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
 _KEYWORDS = frozenset({"and", "or", "not", "is", "in", "like", "null", "true", "false"})
+_MOST_DIGITS = 37  #: what Arrow's decimals hold, less one
 _DEEPEST = 50  #: parentheses within parentheses
 
 
@@ -37,8 +38,11 @@ class Condition:
         return cls(_Parser(text, schema).whole())
 
     def fulfilled(self, batch: pa.RecordBatch) -> pa.Array:
-        """True or false for each row."""
-        return pc.fill_null(self.mask(batch), False)
+        """True or false for each row. Raises InputError where a row's value cannot be compared."""
+        try:
+            return pc.fill_null(self.mask(batch), False)
+        except pa.ArrowException as error:
+            raise InputError(f"--where cannot be answered for some rows of the input: {error}.") from error
 
 
 class _Parser:
@@ -125,8 +129,14 @@ class _Parser:
             return self._take()[1:-1].replace("''", "'")
         if self._kind == "number":
             token = self._take()
-            whole = int(token) if re.fullmatch(r"[+-]?\d{1,18}", token) else None
-            return float(token) if whole is None else whole
+            if re.fullmatch(r"[+-]?\d+", token) is None:
+                return float(token)
+            if len(token.lstrip("+-")) > _MOST_DIGITS:
+                raise SpecError(
+                    f"--where compares whole numbers of up to {_MOST_DIGITS} digits, and {token[:9]}... has more. "
+                    "Write it in single quotes where the column is text, otherwise as 1e40."
+                )
+            return int(token)
         for word, value in (("true", True), ("false", False)):
             if self._took(word):
                 return value

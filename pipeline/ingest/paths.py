@@ -8,6 +8,9 @@ import pyarrow.compute as pc
 
 from pipeline.errors import InputError, nearest
 
+#: Arrow allocates as far as the place that is asked for, and does not survive where it cannot.
+_PLACE_DIGITS = 6
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnPath:
@@ -80,8 +83,13 @@ def _type_of(kind: pa.DataType, step: str, sofar: str) -> pa.DataType:
             f'The column "{sofar}" has no field "{step}".{nearest(step, names)} Its fields are: {", ".join(names)}.'
         )
     if _is_list(kind):
-        if step.isascii() and step.isdigit():
+        if step.isascii() and step.isdigit() and len(step) <= _PLACE_DIGITS:
             return kind.value_type
+        if step.isascii() and step.isdigit():
+            raise InputError(
+                f'The column "{sofar}" is a list, and {step[:9]}... is too far in it. '
+                f"A place has up to {_PLACE_DIGITS} digits."
+            )
         raise InputError(
             f'The column "{sofar}" is a list: name a place in it, counted from 0, such as "{sofar}.0", not "{step}".'
         )

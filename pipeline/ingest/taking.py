@@ -1,6 +1,6 @@
 """Which rows of an input a job takes, where it does not take all: by a condition, and by drawing some of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,13 +38,14 @@ class Taking:
         """The highest number that is drawn. The batches are the whole input, read only where a count is asked for."""
         if self.count is None:
             return _MOST if self.share is None else max(0, min(_MOST, int(self.share * 2**64) - 1))
-        lowest, n_rows = np.empty(0, np.uint64), 0
+        kept, n_kept, n_rows = [np.empty(0, np.uint64)], 0, 0
         for position, batch in batches:
             found = self._numbers(batch.num_rows, position)[self._fulfilled(batch)]
-            lowest, n_rows = np.concatenate([lowest, found]), n_rows + len(found)
-            if len(lowest) > 2 * self.count:
-                lowest = np.partition(lowest, self.count - 1)[: self.count]
-        return _MOST if n_rows <= self.count else int(np.partition(lowest, self.count - 1)[self.count - 1])
+            kept.append(found)
+            n_kept, n_rows = n_kept + len(found), n_rows + len(found)
+            if n_kept > 2 * self.count:
+                kept, n_kept = [_lowest(kept, self.count)], self.count
+        return _MOST if n_rows <= self.count else int(_lowest(kept, self.count)[-1])
 
     def rows(self, batch: pa.RecordBatch, position: int, bound: int) -> pa.RecordBatch:
         taken = self._fulfilled(batch)
@@ -62,6 +63,11 @@ class Taking:
         """splitmix64, which gives no two places the same number (Steele, Lea and Flood, 2014)."""
         places = np.arange(position, position + n_rows, dtype=np.uint64)
         return _mixed(_mixed(places + np.uint64(self.seed * 0xD1342543DE82EF95 % 2**64)))
+
+
+def _lowest(kept: Sequence[NDArray[np.uint64]], count: int) -> NDArray[np.uint64]:
+    """The last one is the highest of them."""
+    return np.partition(np.concatenate(kept), count - 1)[:count]
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

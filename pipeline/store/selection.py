@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import URL, Engine, NullPool, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
 from pipeline.errors import InputError, PipelineError, SpecError, TryAgain
 from pipeline.store.postgresql import CONNECTION
@@ -19,7 +19,9 @@ from pipeline.store.postgresql import CONNECTION
 _BLOCK_ROWS = 1000
 _WAIT_S = 30.0  #: for whoever writes to an SQLite file just now
 _EXAMPLES = "postgresql://user:password@host/database or sqlite:///path/to/file.db"
-_SECRET = re.compile("pass|secret|token|pwd", re.IGNORECASE)
+#: Of an option's name, and of its value: some hold a whole connection string.
+_SECRET = re.compile("pass|secret|token|pwd|conninfo|dsn|odbc_connect", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"(password|passwd|pwd|secret|token)\s*=|://[^/@]*:[^@]*@", re.IGNORECASE)
 #: Of the moment: by SQLSTATE's first two characters, by the name of SQLite's error, or where there is neither.
 _PASSING = re.compile("08|40|53|55|57|58|SQLITE_(BUSY|LOCKED|IOERR|NOMEM)")
 _REFUSAL = re.compile("password|role|pg_hba|certificate|authentication|Access denied|does not exist", re.IGNORECASE)
@@ -74,6 +76,11 @@ class Selection:
         detail = next(iter(str(error.orig).strip().splitlines()), "").rstrip(".")
         if self._url.password:  # drivers do not tell it, but that is their promise and not ours
             detail = detail.replace(str(self._url.password), "***")
+        if detail.startswith("Could not decode to UTF-8"):
+            return InputError(
+                f"{self._database} holds text that is not UTF-8: {detail}. "
+                "Write CAST(column AS BLOB) or hex(column) for it in --sql."
+            )
         number = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None)
         if number is None and _REFUSAL.search(detail):
             return InputError(
@@ -89,7 +96,7 @@ class Selection:
 def without_password(url: str) -> str:
     """What may be kept and told of it. Raises SpecError, which does not repeat it."""
     parsed = _parsed(url)
-    if any(_SECRET.search(name) for name in parsed.query):
+    if any(_SECRET.search(name) or _SECRET_VALUE.search(str(value)) for name, value in parsed.query.items()):
         raise SpecError(f"--from holds a secret among its options. Write it as {_EXAMPLES}.")
     # URL.set() takes None for "as it is".
     kept = URL.create(parsed.drivername, parsed.username, None, parsed.host, parsed.port, parsed.database, parsed.query)
@@ -106,6 +113,9 @@ def _parsed(url: str) -> URL:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         raise SpecError(f"--from is not a database URL. Write it as {_EXAMPLES}.") from None
+    # What follows the first @ would be taken for the host, and told: it may be the rest of a password.
+    if parsed.get_backend_name() != "sqlite" and url.count("@") > 1:
+        raise SpecError("--from holds more than one @. Write one that is part of a user's name or password as %40.")
     if parsed.get_backend_name() == "postgres":
         parsed = parsed.set(drivername="postgresql")
     return parsed
@@ -118,14 +128,20 @@ def _engine(url: URL) -> Engine:
             if not path.is_file():
                 raise InputError(f"There is no database {path}. Write --from as sqlite:///path/to/file.db.")
             place = f"file:{quote(str(path.absolute()))}?mode=ro"
-            return create_engine(
-                "sqlite://", creator=lambda: sqlite3.connect(place, _WAIT_S, uri=True), poolclass=NullPool
-            )
+            return create_engine("sqlite://", creator=lambda: _read_only(place), poolclass=NullPool)
         case "postgresql":
             usual = {name: value for name, value in CONNECTION.items() if name not in url.query}
             driver = url.set(drivername="postgresql+psycopg")
             return create_engine(driver, connect_args=usual, poolclass=NullPool, hide_parameters=True)
-    try:
-        return create_engine(url, poolclass=NullPool, hide_parameters=True)
-    except (NoSuchModuleError, ModuleNotFoundError) as error:
-        raise SpecError(f"--from asks for {url.drivername}, which this program has no driver for: {error}.") from error
+    raise SpecError(f"--from asks for {url.drivername}, which is not read here. Write it as {_EXAMPLES}.")
+
+
+def _read_only(place: str) -> sqlite3.Connection:
+    """`mode=ro` holds for the file itself; ATTACH and VACUUM INTO, which asks for the same right, would make others."""
+
+    def allowed(action: int, *_: str | None) -> int:
+        return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+
+    connection = sqlite3.connect(place, _WAIT_S, uri=True)
+    connection.set_authorizer(allowed)
+    return connection

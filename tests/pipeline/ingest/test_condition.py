@@ -71,6 +71,49 @@ def test_which_rows_fulfil_it(text: str, rows: list[int]) -> None:
     assert set(fulfilled) <= {True, False}
 
 
+IDS = [*range(1234567890123456788, 1234567890123456793)]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.int64(), pa.uint64()])
+def test_long_numbers_are_told_apart_whatever_holds_them(kind: pa.DataType) -> None:
+    batch = pa.RecordBatch.from_pydict({"id": pa.array([*IDS, 9007199254740993, None]).cast(kind)})
+
+    def found(text: str) -> list[int]:
+        fulfilled = Condition.parse(text, batch.schema).fulfilled(batch).to_pylist()
+        return [row for row, is_so in enumerate(fulfilled) if is_so]
+
+    assert found("id = 1234567890123456789") == [1]
+    assert found("id != 1234567890123456789") == [0, 2, 3, 4, 5]
+    assert found("id > 1234567890123456790") == [3, 4]
+    assert found("id in (1234567890123456792, 9007199254740993)") == [4, 5]
+    assert found("id = 9007199254740992") == []
+    assert found("id > 1.5") == found("id > 5") == found("id >= 2.0") == found("id > -1") == [0, 1, 2, 3, 4, 5]
+    assert found("id < 18446744073709551615") == found(f"id < {'9' * 37}") == found("id < 1e300") == [0, 1, 2, 3, 4, 5]
+    assert found("id > 18446744073709551616") == found("id < 1e-300") == found("id = 1.5") == []
+
+
+def test_text_that_is_no_whole_number_is_compared_with_a_long_one_all_the_same() -> None:
+    batch = pa.RecordBatch.from_pydict({"id": [" +01234567890123456789 ", "1e30", "1.5", "n/a", "7" * 60, "", None]})
+    more = Condition.parse("id >= 1234567890123456789", batch.schema).fulfilled(batch).to_pylist()
+    assert more == [True, True, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.decimal128(20, 0), pa.uint64()])
+def test_a_long_number_may_be_compared_with_any_kind_of_number(kind: pa.DataType) -> None:
+    large: Any = Decimal(2**63 + 5) if pa.types.is_decimal(kind) else 2**63 + 5
+    column = pa.array([2.0**63 + 2.0**40, 3.0] if pa.types.is_floating(kind) else [large, 3], kind)
+    batch = pa.RecordBatch.from_pydict({"f": column})
+    for text in ("f > 5", "f > 5.5", "f > 1234567890123456789", "f >= 9223372036854775809", "not f < 16777217"):
+        assert Condition.parse(text, batch.schema).fulfilled(batch).to_pylist() == [True, False], text
+
+
+def test_a_value_that_cannot_be_compared_is_told() -> None:
+    batch = pa.RecordBatch.from_pydict({"at": pa.array([2**62], pa.timestamp("s"))})
+    condition = Condition(lambda batch: batch.column("at").cast(pa.timestamp("ns")))
+    with pytest.raises(InputError, match="--where cannot be answered for some rows of the input: "):
+        condition.fulfilled(batch)
+
+
 def fault(text: str) -> str:
     with pytest.raises((SpecError, InputError)) as caught:
         Condition.parse(text, BATCH.schema)
@@ -94,6 +137,7 @@ def fault(text: str) -> str:
         ("deep.j = 4", 'The column "deep" has no field "j". Its fields are: k.'),
         ("n = 'four'", '--where compares the column "n", which is int64, with \'four\', and that has no meaning.'),
         ("text = true", '--where compares the column "text", which is string, with True, and that has no meaning.'),
+        (f"n > {'9' * 38}", "--where compares whole numbers of up to 37 digits, and 999999999... has more."),
         ("deep = 4", '--where compares the column "deep", which is struct<k: string>, with 4'),
         ("n like '4%'", '--where compares the column "n", which is int64, with \'4%\''),
         ("text like 4", "--where cannot be read at character 11 (4): there should be a text in single quotes"),

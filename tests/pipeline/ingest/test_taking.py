@@ -1,5 +1,9 @@
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from pipeline.ingest.condition import Condition
 from pipeline.ingest.taking import Positioned, Taking
@@ -38,6 +42,19 @@ def test_a_count_is_met_to_the_row(count: int) -> None:
     assert len(found) == count
     assert found == taken(Taking(count=count), size=13) == sorted(found)
     assert set(found) <= set(taken(Taking(count=min(ROWS, count + 1))))
+
+
+def test_what_is_kept_is_put_together_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = []
+    join = np.concatenate
+
+    def counted(arrays: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+        moved.append(sum(map(len, arrays)))
+        return join(arrays)
+
+    monkeypatch.setattr(np, "concatenate", counted)
+    assert len(taken(Taking(count=1000), size=10)) == 1000
+    assert sum(moved) < 3 * ROWS  # with each batch, it would be hundreds of times the input
 
 
 def test_no_more_are_drawn_than_there_are() -> None:

@@ -9,7 +9,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from pipeline.errors import InputError, JobError, SpecError, TryAgain
+from pipeline.errors import JobError, SpecError, TryAgain
 from pipeline.ingest.inputs import resolve_selected
 from pipeline.store import selection
 from pipeline.store.selection import Selection, with_password, without_password
@@ -79,6 +79,25 @@ def test_an_empty_table_has_columns(lite: str) -> None:
 )
 def test_what_sqlite_refuses(lite: str, sql: str, told: str) -> None:
     assert fault(lite, sql).startswith(told.format(lite))
+
+
+@pytest.mark.parametrize("sql", ["VACUUM INTO '{}'", "ATTACH '{}' AS other", "ATTACH 'file:{}?mode=rwc' AS other"])
+def test_nothing_is_written_beside_a_sqlite(lite: str, tmp_path: Path, sql: str) -> None:
+    path = tmp_path / "made.db"
+    assert fault(lite, sql.format(path)).startswith(f"--sql cannot be run on {lite}: ")
+    assert not path.exists()
+
+
+def test_functions_that_are_tables_are_read(lite: str, rows_of: Any) -> None:
+    assert rows_of(lite, "SELECT value AS v FROM t, json_each('[7]') WHERE t.id = 1") == [{"v": 7}]
+
+
+def test_text_of_sqlite_that_is_not_utf8_is_told(lite: str, rows_of: Any) -> None:
+    bad = "CAST(CASE WHEN id = 2 THEN x'ff' ELSE 'a' END AS TEXT)"
+    told = fault(lite, f"SELECT {bad} AS b FROM t ORDER BY id")
+    assert told.startswith(f"{lite} holds text that is not UTF-8: Could not decode to UTF-8 column 'b' with text ")
+    assert told.endswith("Write CAST(column AS BLOB) or hex(column) for it in --sql.")
+    assert rows_of(lite, f"SELECT hex({bad}) AS b FROM t WHERE id = 2") == [{"b": "FF"}]
 
 
 def test_a_locked_sqlite_is_the_moments_fault(lite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,11 +175,26 @@ def test_a_url_is_kept_without_its_password() -> None:
     assert without_password("sqlite:////data/a.db") == "sqlite:////data/a.db"
     assert with_password("postgresql://me@host/db", "postgresql://me:x@host/db") == "postgresql://me:x@host/db"
     assert with_password("postgresql://me@host/db", "postgresql://me:x@host/other") == "postgresql://me@host/db"
+    assert without_password("postgresql://me%40corp:p%40ss@host/db") == "postgresql://me%40corp@host/db"
+    assert without_password("sqlite:////data/a@b@c.db") == "sqlite:////data/a%40b%40c.db"
     assert with_password("postgresql://me@host/db", None) == "postgresql://me@host/db"
 
 
 @pytest.mark.parametrize(
-    "url", ["hunter2", "postgresql://me@host:hunter2/db", "postgresql://me@host/db?password=hunter2"]
+    "url",
+    [
+        "hunter2",
+        "postgresql://me@host:hunter2/db",
+        "postgresql://me@host/db?password=hunter2",
+        "postgresql://me@host/db?dsn=hunter2",
+        "postgresql://me@host/db?conninfo=hunter2",
+        "postgresql://me@host/db?odbc_connect=hunter2",
+        "postgresql://me@host/db?options=password%3Dhunter2",
+        "postgresql://me@host/db?options=a&options=PASSWORD%20%3D%20hunter2",
+        "postgresql://me:p@hunter2@host/db",
+        "postgresql://me:p@hunter2/x@host/db",
+        "postgresql://me:p@hunter2?x@host/db",
+    ],
 )
 def test_a_url_that_makes_no_sense_is_not_repeated(url: str) -> None:
     with pytest.raises(SpecError) as caught:
@@ -168,6 +202,7 @@ def test_a_url_that_makes_no_sense_is_not_repeated(url: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_database_that_there_is_no_driver_for() -> None:
-    with pytest.raises((SpecError, InputError), match="asks for nosql, which this program has no driver for"):
-        next(iter(Selection("nosql://host/db", "SELECT 1").blocks()))
+@pytest.mark.parametrize("kind", ["nosql", "mysql", "oracle", "duckdb"])
+def test_a_database_of_another_kind_is_not_read(kind: str) -> None:
+    with pytest.raises(SpecError, match=f"asks for {kind}, which is not read here. Write it as postgresql:"):
+        next(iter(Selection(f"{kind}://host/db", "SELECT 1").blocks()))
