@@ -11,7 +11,6 @@ from jobs.new_job import submit_job
 from jobs.session import Session
 from jobs.tables import counted
 from pipeline.errors import SpecError
-from pipeline.ingest.places import written
 from pipeline.job_file import place
 from pipeline.openai.groups import Group, digest, sort_batch
 from pipeline.openai.requests import Refusal
@@ -21,6 +20,7 @@ from pipeline.settings import Settings
 from pipeline.source import source_of
 from pipeline.spec import JobSpec, build_spec
 from pipeline.store.database import Database
+from pipeline.store.export import opened_target
 from pipeline.store.queries import find_job, read_results
 from pipeline.store.records import JobRecord
 
@@ -86,7 +86,7 @@ def _results(database: Database, job: JobRecord) -> Iterator[Completion]:
 
 def _write(settings: Settings, files: BatchFiles, lines: Iterator[Line]) -> int:
     answers = errors = 0
-    with written(str(files.output.absolute())) as output, written(str(files.errors.absolute())) as refused:
+    with opened_target(files.output) as output, opened_target(files.errors) as refused:
         for _, line, is_answer in lines:
             (output if is_answer else refused).write(line)
             answers, errors = answers + is_answer, errors + (not is_answer)
