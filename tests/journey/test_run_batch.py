@@ -122,3 +122,12 @@ def test_beside_what_is_no_file_there_is_no_place_for_errors(home, tmp_path, tol
     (tmp_path / "in.jsonl").write_text("{}\n")
     files = ("-i", tmp_path / "in.jsonl", "-o", "/dev/null", "--model", tiny_model)
     assert told(home.call("run-batch", *files), 2).startswith("/dev/null is no file, so there is no place beside it")
+
+
+@pytest.mark.parametrize("flags", [("--name", "-x"), ("--name", "x" * 63), ("--name", "a\nb")])
+def test_a_flag_that_makes_no_sense_is_told_before_the_output_is_touched(run_batch, tmp_path, told, flags):
+    (tmp_path / "out.jsonl").write_text('{"of": "before"}\n')
+    done, _, _ = run_batch(line("a", prompt="x", temperature=0), flags=flags)
+    assert flags[0] in told(done, 2)
+    assert (tmp_path / "out.jsonl").read_text() == '{"of": "before"}\n'
+    assert not (tmp_path / "out.errors.jsonl").exists()
