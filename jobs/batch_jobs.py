@@ -11,16 +11,16 @@ from jobs.new_job import submit_job
 from jobs.session import Session
 from jobs.tables import counted
 from pipeline.errors import SpecError
-from pipeline.ingest.places import written
 from pipeline.job_file import place
 from pipeline.openai.groups import Group, digest, sort_batch
-from pipeline.openai.requests import Refusal
+from pipeline.openai.requests import Fields, Refusal
 from pipeline.openai.responses import error_line, output_line
 from pipeline.rows import Completion
 from pipeline.settings import Settings
 from pipeline.source import source_of
-from pipeline.spec import JobSpec, build_spec
+from pipeline.spec import build_spec
 from pipeline.store.database import Database
+from pipeline.store.export import opened_target
 from pipeline.store.queries import find_job, read_results
 from pipeline.store.records import JobRecord
 
@@ -33,14 +33,16 @@ Line = tuple[int, bytes, bool]  #: its place in the batch file, what is written,
 def answer_batch(
     settings: Settings, files: BatchFiles, manner: Manner, *, model: str, name: str | None, max_tokens: int
 ) -> int:
-    """The exit status."""
+    """The exit status. Raises SpecError for what no line could be answered with."""
     found = digest(files.batch, max_tokens)
     name = name or f"batch-{digest(files.batch, max_tokens, model)[:10]}"
     sorted_batch = sort_batch(files.batch, settings.make_home() / "batches" / found, max_tokens)
+    # What is wrong with a flag is no fault of the lines, and the longest name is that of the last group.
+    build_spec(_fixed(files.batch, model, f"{name}-{len(sorted_batch.groups)}"))
     sources = [_refused(sorted_batch.refusals)]
     for number, group in enumerate(sorted_batch.groups, 1):
         try:
-            spec = _spec(group, model, f"{name}-{number}")
+            spec = build_spec(_fixed(group.rows, model, f"{name}-{number}") | group.fields)
         except SpecError as error:
             sources.append(_refused([_invalid(line, custom_id, error) for line, custom_id in group.custom_ids()]))
             continue
@@ -52,9 +54,10 @@ def answer_batch(
     return _write(settings, files, heapq.merge(*sources))
 
 
-def _spec(group: Group, model: str, name: str) -> JobSpec:
-    fixed = {"inputs": str(group.rows), "model": model, "name": name, "prompt": "{content}", "key": "line"}
-    return build_spec(place(fixed, Path.cwd()) | group.fields)
+def _fixed(rows: Path, model: str, name: str) -> Fields:
+    """What all groups have in common, as fields of a job."""
+    fields = {"inputs": str(rows), "model": model, "name": name, "prompt": "{content}", "key": "line"}
+    return place(fields, Path.cwd())
 
 
 def _invalid(line: int, custom_id: str, error: SpecError) -> Refusal:
@@ -86,7 +89,7 @@ def _results(database: Database, job: JobRecord) -> Iterator[Completion]:
 
 def _write(settings: Settings, files: BatchFiles, lines: Iterator[Line]) -> int:
     answers = errors = 0
-    with written(str(files.output.absolute())) as output, written(str(files.errors.absolute())) as refused:
+    with opened_target(files.output) as output, opened_target(files.errors) as refused:
         for _, line, is_answer in lines:
             (output if is_answer else refused).write(line)
             answers, errors = answers + is_answer, errors + (not is_answer)

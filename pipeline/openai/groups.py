@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -91,6 +92,8 @@ def _sort(batch: Path, directory: Path, max_tokens: int) -> tuple[list[tuple[str
 
 def _requests(batch: Path, max_tokens: int) -> Iterator[Request | Refusal]:
     with reading(str(batch)), batch.open("rb") as file:
+        if file.read(len(BOM_UTF8)) != BOM_UTF8:  # which some editors put first, and which is no part of a line
+            file.seek(0)
         for line, data in enumerate(file, 1):
             if data.strip():
                 yield read_request(data, line, max_tokens)

@@ -9,7 +9,9 @@ from pipeline.prompts.graphemes import cluster, is_boundary
 Span = tuple[int, int]  #: characters of a text, the first included and the last excluded
 
 #: What ends a sentence, with the space behind it. Chinese and Japanese put none there.
-_SENTENCE_END = regex.compile(r"""[\p{STerm}…]+["'”’»)\]]*\s+|[。！？｡]+["'”’」』）]*\s*|\n\s*""")
+_SENTENCE_END = regex.compile(
+    r"""(?<![\p{STerm}…])[\p{STerm}…]++["'”’»)\]]*+\s++|[。！？｡]++["'”’」』）]*+\s*+|\n\s*+"""
+)
 _WORD_END = regex.compile(r"\s+")
 #: What is given up for an end that is easy to read: a fifth of the text, or a word.
 _GIVEN_UP, _WORD = 5, 16
@@ -54,7 +56,9 @@ def sentences(text: str) -> list[Span]:
 
 
 def _starts(ending: "regex.Pattern[str]", text: str, start: int, end: int) -> Iterator[int]:
-    return (found.end() for found in ending.finditer(text, start, end) if is_boundary(text, found.end()))
+    # A part of the text, so that what ends a sentence may have begun before it.
+    ends = (start + found.end() for found in ending.finditer(text[start:end]))
+    return (end for end in ends if is_boundary(text, end))
 
 
 def _without_space(text: str, start: int, end: int) -> int:

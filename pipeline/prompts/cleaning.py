@@ -13,12 +13,14 @@ _ENTITY = regex.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z
 
 #: What cannot be seen goes, white space aside; what is kept of it, in group 1, is what shapes its neighbours:
 #: a flag spelt in tags, a joiner behind a letter of a script that joins letters or stacks them, a joiner between emoji,
-#: and the first variation selector behind something that has variants.
+#: and the first variation selector behind something that has variants. What looks back at many stands behind what few
+#: are, as selectors are marks themselves.
 _INVISIBLE = regex.compile(
     r"""(?xV1)
     (   \U0001F3F4 [\U000E0020-\U000E007E]{1,6} \U000E007F
-      | (?<= [\p{L}--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Armenian}\p{Georgian}\p{Hebrew}\p{Thai}\p{Han}\p{Hiragana}
-                      \p{Katakana}\p{Hangul}\p{Common}]] \p{M}* ) [\u200C\u200D\u180E]
+      | [\u200C\u200D\u180E]
+        (?<= [\p{L}--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Armenian}\p{Georgian}\p{Hebrew}\p{Thai}\p{Han}\p{Hiragana}
+                      \p{Katakana}\p{Hangul}\p{Common}]] \p{M}* . )
       | (?<= \p{Extended_Pictographic} [\p{Emoji_Modifier}\uFE0F]? ) \u200D (?= \p{Extended_Pictographic} )
       | (?<= [[\p{L}\p{M}\p{N}\p{P}\p{S}]--\p{Default_Ignorable_Code_Point}] ) \p{Variation_Selector}
     )

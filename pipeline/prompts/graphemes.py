@@ -13,7 +13,8 @@ _ANCHOR = regex.compile(
     r"""(?rxV1)
       [\r\p{Grapheme_Cluster_Break=Control}] | (?<!\r) \n
     | (?<! \p{Grapheme_Cluster_Break=Prepend} )
-      [\p{Grapheme_Cluster_Break=Other}--[\p{Extended_Pictographic}\p{Indic_Conjunct_Break=Consonant}]]
+      [[\p{Grapheme_Cluster_Break=Other}\p{Grapheme_Cluster_Break=Prepend}]
+       --[\p{Extended_Pictographic}\p{Indic_Conjunct_Break=Consonant}]]
     | (?<! [\p{Grapheme_Cluster_Break=Prepend}\p{Grapheme_Cluster_Break=Extend}\p{Grapheme_Cluster_Break=ZWJ}] )
       \p{Grapheme_Cluster_Break=Other}
     """

@@ -41,6 +41,8 @@ class Targets:
         return [text if isinstance(text, RowError) else self._cut(text, next(found)) for text in texts]
 
     def _text(self, row: Row) -> str | RowError:
+        if row.values.get(self._column) is None:
+            return RowError("null", f'The column "{self._column}" is null in this row, so there is nothing to score.')
         try:
             text = self._cleaning.clean(self._template.values(row)[self._column])
         except RowError as error:

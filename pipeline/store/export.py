@@ -43,7 +43,7 @@ def export(
     """
     n_rows = 0
     schema = _schema(engine, job)
-    with _opened(target) as stream, closing(_WRITERS[file_format](stream, schema)) as writer:
+    with opened_target(target) as stream, closing(_WRITERS[file_format](stream, schema)) as writer:
         for table in _joined(engine, job, schema, status, limit):
             writer.write_table(table)
             n_rows += table.num_rows
@@ -195,7 +195,11 @@ def _plain(value: object) -> Any:
 
 
 @contextmanager
-def _opened(target: Path | BinaryIO) -> Iterator[BinaryIO]:
+def opened_target(target: Path | BinaryIO) -> Iterator[BinaryIO]:
+    """A file appears whole or not at all, where a link leads to; what is no file is written as a stream.
+
+    Raises JobError, or TryAgain for a full disk.
+    """
     try:
         if not isinstance(target, Path):
             yield target
@@ -228,6 +232,8 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
 def _told(target: Path | BinaryIO, error: OSError) -> PipelineError:
     name = target if isinstance(target, Path) else "The output"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return TryAgain(f"{name} could not be written: the disk is full. Free some space and export again.")
+        return TryAgain(
+            f"{name} could not be written: the disk is full. Free some space, then give the same command again."
+        )
     reason = error.strerror or str(error)
     return JobError(f"{name} cannot be written: {reason}. Give a file in a directory that you may write to.")

@@ -71,7 +71,8 @@ def test_a_disk_that_is_full_for_the_output_costs_no_answer(home, submit, rows, 
     full.symlink_to("/dev/full")
     result = submit(rows, "--output", full)
     assert (result.exit_code, result.stdout) == (75, "")
-    assert f"Error: {full} could not be written: the disk is full. Free some space and export again." in result.stderr
+    why = "the disk is full. Free some space, then give the same command again."
+    assert f"Error: {full} could not be written: {why}" in result.stderr
     assert len(home.results("night")) == 3
     assert home.call("results", "night", "--output", free).exit_code == 0
     assert len(free.read_text().splitlines()) == 4

@@ -1,6 +1,9 @@
 """A batch file of OpenAI's service in, its output and error files out; what a line asks is what a job would answer."""
 
+import gzip
 import json
+import os
+import threading
 
 import pytest
 
@@ -21,7 +24,7 @@ def run_batch(home, tiny_model, tmp_path):
         files = ("-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl")
         done = home.call("run-batch", *files, "--model", tiny_model, *flags)
         out, errors = (tmp_path / name for name in ("out.jsonl", "out.errors.jsonl"))
-        if not out.exists():
+        if not out.exists() or not errors.exists():
             return done, [], []
         return done, *([json.loads(text) for text in path.read_text().splitlines()] for path in (out, errors))
 
@@ -86,3 +89,45 @@ def test_files_that_would_be_lost_or_cannot_be_are_refused(home, tmp_path, told,
     assert told(home.call("run-batch", *gone), 2).startswith("--output-file cannot be written: there is no directory")
     missing = ("-i", tmp_path / "no.jsonl", "-o", tmp_path / "out.jsonl", "--model", tiny_model)
     assert told(home.call("run-batch", *missing), 1).startswith(f"{tmp_path / 'no.jsonl'} does not exist.")
+
+
+def test_an_input_that_cannot_be_read_again_or_is_packed_is_refused(home, tmp_path, told, tiny_model):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(json.dumps(line("a", prompt="x")).encode()))
+    for name, why in (
+        ("pipe", "--input-file must be a file, as it"),
+        ("in.jsonl.gz", f"{tmp_path / 'in.jsonl.gz'} is "),
+    ):
+        files = ("-i", tmp_path / name, "-o", tmp_path / "out.jsonl", "--model", tiny_model)
+        assert told(home.call("run-batch", *files), 2).startswith(why)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_an_output_that_is_a_link_or_a_pipe_is_written_through(run_batch, tmp_path):
+    (tmp_path / "out.jsonl").symlink_to(tmp_path / "answers.jsonl")
+    os.mkfifo(tmp_path / "errors")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "errors").read_text()), daemon=True)
+    reader.start()
+    done, _, _ = run_batch("{", line("a", prompt="x", temperature=0), flags=("--error-file", tmp_path / "errors"))
+    reader.join(timeout=10)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out.jsonl").is_symlink()
+    assert json.loads((tmp_path / "answers.jsonl").read_text())["custom_id"] == "a"
+    assert (tmp_path / "errors").is_fifo()
+    assert json.loads(read[0])["error"]["code"] == "invalid_json_line"
+
+
+def test_beside_what_is_no_file_there_is_no_place_for_errors(home, tmp_path, told, tiny_model):
+    (tmp_path / "in.jsonl").write_text("{}\n")
+    files = ("-i", tmp_path / "in.jsonl", "-o", "/dev/null", "--model", tiny_model)
+    assert told(home.call("run-batch", *files), 2).startswith("/dev/null is no file, so there is no place beside it")
+
+
+@pytest.mark.parametrize("flags", [("--name", "-x"), ("--name", "x" * 63), ("--name", "a\nb")])
+def test_a_flag_that_makes_no_sense_is_told_before_the_output_is_touched(run_batch, tmp_path, told, flags):
+    (tmp_path / "out.jsonl").write_text('{"of": "before"}\n')
+    done, _, _ = run_batch(line("a", prompt="x", temperature=0), flags=flags)
+    assert flags[0] in told(done, 2)
+    assert (tmp_path / "out.jsonl").read_text() == '{"of": "before"}\n'
+    assert not (tmp_path / "out.errors.jsonl").exists()

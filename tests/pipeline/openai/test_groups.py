@@ -30,6 +30,11 @@ def test_lines_that_agree_are_a_group(tmp_path: Path) -> None:
     assert rows[1] == {"line": 4, "custom_id": "c", "content": "cc"}
 
 
+def test_what_some_editors_put_before_the_first_line_is_no_part_of_it(tmp_path: Path) -> None:
+    (found,) = sort(tmp_path, "\ufeff" + line("a"), line("b")).groups
+    assert list(found.custom_ids()) == [(1, "a"), (2, "b")]
+
+
 def test_a_custom_id_counts_once(tmp_path: Path) -> None:
     found = sort(tmp_path, line("a"), line("b"), line("a", temperature=0))
     message = "custom_id is that of line 1, too. Give each line one of its own."

@@ -1,5 +1,7 @@
 """A text is cut between sentences, else between words, else between characters."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,3 +98,18 @@ def test_a_space_that_a_sign_before_it_covers_stays_with_it():
 def test_what_is_too_short_to_be_a_sentence_goes_with_the_next():
     text = "Dr. Schneider came. 1. She sang well. "
     assert [text[start:end] for start, end in sentences(text)] == ["Dr. Schneider came. ", "1. She sang well. "]
+
+
+def test_an_end_is_found_where_the_least_is_amid_the_dots():
+    text = "x" * 30 + "." * 30 + " and more words"
+    assert text[: end_near(text, 0, 66)] == "x" * 30 + "." * 30
+
+
+@pytest.mark.parametrize("scrap", [".", "!", "…", "。.", "\u0600。\u0301", "\u0600 \u0301", ".)", "\n", " "], ids=ascii)
+def test_a_long_run_is_looked_through_once(scrap):
+    text = (scrap * 60_000)[:60_000] + "a"
+    begun = time.process_time()
+    assert sentences(text)[-1][1] == len(text)
+    assert 0 <= end_near(text, 0, 50_000) <= 50_001
+    assert 0 < start_near(text, 10_000, len(text)) <= len(text)
+    assert time.process_time() - begun < 5  # it took minutes when each looked on to the run's end

@@ -1,5 +1,6 @@
 """A column's text is cleaned of what a job names, and of nothing that a script or an emoji is written with."""
 
+import time
 import unicodedata
 
 import pytest
@@ -65,6 +66,18 @@ def test_a_hundred_thousand_marks_on_one_letter_take_no_longer_than_others():
 )
 def test_what_cannot_be_seen_is_taken_out(text, clean):
     assert BARE.clean(text) == clean
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [("x\ufe0f", "x\ufe0f"), ("\ufe0f", ""), ("क\u200d", "क\u200d"), ("\u200d", ""), ("क\u093c", None)],
+    ids=ascii,
+)
+def test_a_long_run_is_looked_through_once(text, clean):
+    run = text + text[-1] * 60_000
+    begun = time.process_time()
+    assert BARE.clean(run) == (run if clean is None else clean)
+    assert time.process_time() - begun < 5  # it took minutes when each looked back at all
 
 
 @pytest.mark.parametrize(

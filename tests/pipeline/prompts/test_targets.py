@@ -84,14 +84,21 @@ def test_special_tokens_in_a_text_are_plain_text(make, encoder_for, kind):
 
 
 @pytest.mark.parametrize(
-    ("text", "error_type"), [(None, "null"), ("", "empty"), ("\u200b", "empty"), ([1], "wrong_type")]
+    ("text", "error_type", "why"),
+    [
+        (None, "null", "nothing to score"),
+        ("", "empty", "nothing to score"),
+        ("\u200b", "empty", "nothing to score"),
+        ([1], "wrong_type", ""),
+    ],
 )
-def test_a_text_that_cannot_be_scored_is_its_rows_error(make, encoder_for, text, error_type):
+def test_a_text_that_cannot_be_scored_is_its_rows_error(make, encoder_for, text, error_type, why):
     encoder = encoder_for(make("wordpiece")[0], "Review: {text}", raw=True, scored="answer")
     good, bad, also_good = encoder.encode(rows("good", text, "bad", text="x"))
     assert isinstance(bad, Completion)
     assert (bad.row_id, bad.error_type) == (1, error_type)
     assert 'column "answer"' in bad.error
+    assert why in bad.error
     assert (good.target, also_good.target) == tuple(map(tuple, make("wordpiece")[0].ids(["good", "bad"])))
 
 
