@@ -120,8 +120,9 @@ def test_an_output_that_is_a_link_or_a_pipe_is_written_through(run_batch, tmp_pa
 
 def test_beside_what_is_no_file_there_is_no_place_for_errors(home, tmp_path, told, tiny_model):
     (tmp_path / "in.jsonl").write_text("{}\n")
-    files = ("-i", tmp_path / "in.jsonl", "-o", "/dev/null", "--model", tiny_model)
-    assert told(home.call("run-batch", *files), 2).startswith("/dev/null is no file, so there is no place beside it")
+    os.mkfifo(pipe := tmp_path / "pipe")
+    files = ("-i", tmp_path / "in.jsonl", "-o", pipe, "--model", tiny_model)
+    assert told(home.call("run-batch", *files), 2).startswith(f"{pipe} is no file, so there is no place beside it")
 
 
 @pytest.mark.parametrize("flags", [("--name", "-x"), ("--name", "x" * 63), ("--name", "a\nb")])
