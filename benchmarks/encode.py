@@ -16,6 +16,7 @@ from transformers import AutoTokenizer
 
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.inference.loading import save_tokenizer
+from pipeline.prompts.conversation import Conversation, Turn
 from pipeline.prompts.template import Template
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
@@ -42,7 +43,8 @@ def compare(directory: Path, texts: list[str]) -> None:
     rows = [Row(place, str(place), {"text": text}) for place, text in enumerate(texts)]
     template = Template.parse(f"{INSTRUCTION}Review: {{text}}\nVerdict:")
     now = datetime.now(UTC)
-    encoder = PromptEncoder(Vocabulary(directory), template, system=None, raw=False, submitted_at=now, sample=rows[:64])
+    shape = Conversation((Turn("user", template),))
+    encoder = PromptEncoder(Vocabulary(directory), shape, raw=False, submitted_at=now, sample=rows[:64])
     bare = AutoTokenizer.from_pretrained(str(directory))
     roads: dict[str, Callable[[int, int], object]] = {
         "ours": lambda start, end: encoder.encode(rows[start:end]),

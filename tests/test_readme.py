@@ -25,7 +25,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 LINES = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
 #: Done jobs are not cancelled: the README says so.
 REFUSED = {"pipeline cancel summaries": 4}
-#: What runs until it is asked to stop: the first until all is done, with a broker of its own.
+#: What runs until it is asked to stop: the first finds a broker of its own, the others are told of one.
 FLEET = "pipeline up"
 ROLES = ("pipeline dispatcher", "pipeline worker")
 
@@ -60,7 +60,7 @@ def lasting(place: Path, line: str, **variables: str) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def fleet() -> Iterator[ExitStack]:
+def fleet(broker: str) -> Iterator[ExitStack]:
     """What goes on while later commands are run."""
     with ExitStack() as stack:
         yield stack
@@ -68,11 +68,9 @@ def fleet() -> Iterator[ExitStack]:
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("pipeline ")])
 def test_a_command_does_what_it_says(place, line, fleet, broker):
-    if line == FLEET:
-        fleet.enter_context(lasting(place, line))
-    elif line.startswith(ROLES):
-        with lasting(place, line, PIPELINE_BROKER_URL=broker):
-            pass
+    if line.startswith((FLEET, *ROLES)):
+        named = {} if line == FLEET else {"PIPELINE_BROKER_URL": broker}
+        fleet.enter_context(lasting(place, line, **named))
     else:
         done = subprocess.run(_command(line), cwd=place, capture_output=True, text=True, env=ENVIRONMENT)
         assert done.returncode == REFUSED.get(line.strip(), 0), done.stderr

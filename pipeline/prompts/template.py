@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pipeline.errors import RowError, SpecError
@@ -33,6 +33,11 @@ class Template:
     """Literals and fields in order; no two literals stand side by side, none is empty, and there is a segment."""
 
     segments: tuple[Segment, ...]
+    columns: tuple[str, ...] = field(init=False, compare=False)  #: each once, in the order of first use
+
+    def __post_init__(self) -> None:
+        columns = dict.fromkeys(part.column for part in self.segments if isinstance(part, Field))
+        object.__setattr__(self, "columns", tuple(columns))
 
     @classmethod
     def parse(cls, text: str) -> "Template":
@@ -41,11 +46,6 @@ class Template:
         if not segments:
             raise SpecError("The prompt is empty.")
         return cls(segments)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Each column once, in the order of first use."""
-        return tuple(dict.fromkeys(part.column for part in self.segments if isinstance(part, Field)))
 
     def values(self, row: Row) -> dict[str, str]:
         """The row's values as text, by column. Raises RowError for a null or a value that is no text."""

@@ -58,7 +58,9 @@ class PromptEncoder:
         Raises ModelError or SpecError where the chat template is missing, or fails on these messages.
         """
         self._vocabulary, self._raw, self._cleaning = vocabulary, raw, cleaning
+        self._cleans = cleaning != Cleaning()
         self._shape = shape.at(submitted_at)
+        self._varying = self._shape.varying
         chat = None if raw else _chat(vocabulary, submitted_at, variables, tools)
         self._render: RenderChat = chat.render if chat else _bare
         self._marked = self._shape.marked(MARK)
@@ -96,6 +98,8 @@ class PromptEncoder:
     def values(self, row: Row) -> Given:
         """By column, all texts in them clean. Raises RowError for a value that the prompt cannot use."""
         given = self._shape.values(row)
+        if not self._cleans:
+            return given
         return {column: with_strings(value, self._cleaning.clean) for column, value in given.items()}
 
     def own_ids(self, values: Given) -> tuple[int, ...]:
@@ -141,6 +145,8 @@ class PromptEncoder:
             before = () if self._shares else self._recipe.prefix
         else:
             found = [self._whole_ids(given) for given in rows]
+        if not before and not self._closing:
+            return found
         return [ids if isinstance(ids, RowError) else before + ids + self._closing for ids in found]
 
     def _own_ids(self, recipe: Recipe, rows: Sequence[Given]) -> list[tuple[int, ...] | RowError]:
@@ -150,7 +156,7 @@ class PromptEncoder:
 
     def _texts(self, given: Given) -> Values | RowError:
         try:
-            return self._shape.varying.texts(given) if self._shape.varying else {}
+            return self._varying.texts(given) if self._varying else {}
         except RowError as error:
             return error
 
@@ -172,7 +178,7 @@ class PromptEncoder:
 
     def _find_recipe(self, sample: Iterable[Row], constants: Sequence[str]) -> Recipe | None:
         """None where each row must be rendered as a whole."""
-        varying = self._shape.varying
+        varying = self._varying
         if varying is None or any(self._vocabulary.special_spans(text) for text in varying.within):
             return None
         template = Template(varying.segments)

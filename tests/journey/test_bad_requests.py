@@ -163,4 +163,11 @@ def test_a_faulty_request_is_told_in_words_with_json_too(submit, rows, told):
 def test_all_rows_failed_has_a_status_of_its_own(submit, table):
     result = submit(table(text=[None, "x" * 600]), "--json")
     assert result.exit_code == 5
-    assert json.loads(result.stdout)["rows"] == {"total": 2, "ok": 0, "truncated": 0, "error": 2, "cancelled": 0}
+    assert json.loads(result.stdout)["rows"] == {
+        "total": 2,
+        "ok": 0,
+        "truncated": 0,
+        "error": 2,
+        "cancelled": 0,
+        "copied": 0,
+    }
