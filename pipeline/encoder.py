@@ -8,11 +8,12 @@ from pipeline.errors import RowError, SpecError
 from pipeline.prompts.choices import questions
 from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.conversation import Shape
+from pipeline.prompts.failure import failure
 from pipeline.prompts.limits import check_length
 from pipeline.prompts.nested import strings
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Choose, Completion, Embed, Generate, Prompt, Row, Sampling, Score, Status, Task
+from pipeline.rows import Choose, Completion, Embed, Generate, Prompt, Row, Sampling, Score, Task
 from pipeline.spec import JobSpec
 
 
@@ -63,14 +64,7 @@ def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, contex
     try:
         check_length(tokens, context, least_room(outcome, task))
     except RowError as error:
-        return Completion(
-            row_id=outcome.row_id,
-            key=outcome.key,
-            status=Status.ERROR,
-            error_type=error.error_type,
-            error=str(error),
-            prompt_tokens=tokens,
-        )
+        return failure(outcome, error, tokens)
     return outcome
 
 

@@ -7,13 +7,14 @@ from pipeline.errors import RowError
 from pipeline.prompts.conversation import Shape
 from pipeline.prompts.cut_column import column_to_cut
 from pipeline.prompts.cuts import cut
+from pipeline.prompts.failure import failure
 from pipeline.prompts.limits import too_long_without
 from pipeline.prompts.nested import not_text
 from pipeline.prompts.ruler import Ruler
 from pipeline.prompts.template import Given
 from pipeline.prompts.tokens import PromptEncoder
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Completion, Generate, Prompt, Row, Status, Task
+from pipeline.rows import Completion, Generate, Prompt, Row, Task
 from pipeline.spec import JobSpec
 
 #: Cuts that miss by few tokens and are taken back by as many; each later one is half of the one before.
@@ -47,14 +48,7 @@ class Fitting:
         try:
             return self._cut(outcome, self._encoder.values(row), self._column, tokens)
         except RowError as error:
-            return Completion(
-                row_id=outcome.row_id,
-                key=outcome.key,
-                status=Status.ERROR,
-                error_type=error.error_type,
-                error=str(error),
-                prompt_tokens=tokens,
-            )
+            return failure(outcome, error, tokens)
 
     def _cut(self, prompt: Prompt, values: Given, column: str, before: int) -> Prompt:
         """The ids are those of the whole prompt with the cut text in it: lengths are guessed, and then proven."""

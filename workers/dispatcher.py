@@ -198,12 +198,13 @@ def run_dispatcher(settings: Settings) -> int:
     """The exit status, once it was asked to stop."""
     database = open_database(settings)
     registry = Registry(database)
-    worker_id = registry.enter(Role.DISPATCHER, socket.gethostname(), os.getpid())
     dispatcher = Dispatcher(
         Dispatch(database, partial(keys_of, database)), registry, Doorbell(settings.required_broker_url()), settings
     )
-    heartbeat = Heartbeat(registry, worker_id, dispatcher.facts)
     stop = StopRequest(lambda: None)
-    with stop.listening(), heartbeat.beating():
-        dispatcher.run(lambda: stop.asked)
+    # Whoever sees its name may ask it to stop.
+    with stop.listening():
+        worker_id = registry.enter(Role.DISPATCHER, socket.gethostname(), os.getpid())
+        with Heartbeat(registry, worker_id, dispatcher.facts).beating():
+            dispatcher.run(lambda: stop.asked)
     return 0

@@ -10,6 +10,7 @@ from pipeline.prompts.chat import ChatTemplate
 from pipeline.prompts.choices import continuations
 from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.conversation import Shape, Varying, as_chat
+from pipeline.prompts.failure import failure
 from pipeline.prompts.frame import MARK, find_frame
 from pipeline.prompts.nested import strings, with_strings
 from pipeline.prompts.pieces import split
@@ -19,7 +20,7 @@ from pipeline.prompts.rendered import Chat, RenderChat, whole_ids
 from pipeline.prompts.targets import Targets
 from pipeline.prompts.template import Given, Template
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Completion, Prompt, Row, Status
+from pipeline.rows import Completion, Prompt, Row
 
 _MAX_SAMPLE = 64
 #: What a content-free prompt says (Zhao et al. 2021, "Calibrate Before Use").
@@ -234,11 +235,7 @@ def _outcome(row: Row, found: tuple[int, ...] | RowError, target: tuple[int, ...
     if not isinstance(found, RowError) and not found:
         found = RowError("empty", "The row's prompt is empty. Put some words of your own into the prompt.")
     if isinstance(found, RowError):
-        return _failure(row, found)
+        return failure(row, found)
     if isinstance(target, RowError):
-        return _failure(row, target)
+        return failure(row, target)
     return Prompt(row.row_id, row.key, found, target=target)
-
-
-def _failure(row: Row, error: RowError) -> Completion:
-    return Completion(row.row_id, row.key, Status.ERROR, error_type=error.error_type, error=str(error))
