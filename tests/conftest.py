@@ -17,7 +17,14 @@ from pipeline.inference.model import LanguageModel
 from tests.postgres_server import PostgresServer, new_database
 
 #: What takes longest, one after the other, begins first.
-FIRST = ("tests/fleet/", "tests/test_readme.py", "tests/journey/test_durability.py", "tests/test_code.py")
+FIRST = (
+    "tests/fleet/",
+    "tests/test_readme.py",
+    "tests/workers/broker/test_celery_worker.py",
+    "tests/test_code.py",
+    "tests/pipeline/inference/kernels/",
+    "tests/journey/",
+)
 SPECIAL = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"

@@ -6,7 +6,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.registry import Registry
 from tests.redis_server import any_broker, eventually
+from tests.warm import Command, running
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -51,12 +51,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @contextmanager
 def lasting(place: Path, line: str, **variables: str) -> Iterator[None]:
     """From when it has told of itself until it ended well, as asked."""
-    with subprocess.Popen(_command(line), cwd=place, env=ENVIRONMENT | variables) as process:
-        assert eventually(lambda: process.poll() is not None or _is_seen(place, process.pid))
-        assert process.poll() is None
+    with running(_command(place, line, **variables)) as process:
+        assert eventually(lambda: process.poll() is not None or _is_seen(place, process.pid), within_s=120)
+        assert process.poll() is None, process.errors
         yield
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+        assert process.wait() == 0, process.errors
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +72,13 @@ def test_a_command_does_what_it_says(place, line, fleet, broker):
         named = {} if line == FLEET else {"PIPELINE_BROKER_URL": broker}
         fleet.enter_context(lasting(place, line, **named))
     else:
-        done = subprocess.run(_command(line), cwd=place, capture_output=True, text=True, env=ENVIRONMENT)
-        assert done.returncode == REFUSED.get(line.strip(), 0), done.stderr
-        assert "Traceback" not in done.stderr
+        with running(_command(place, line)) as done:
+            assert done.wait(timeout=240) == REFUSED.get(line.strip(), 0), done.errors
+            assert "Traceback" not in done.errors
 
 
-def _command(line: str) -> list[str]:
-    return [sys.executable, "-m", "jobs", *shlex.split(line)[1:]]
+def _command(place: Path, line: str, **variables: str) -> Command:
+    return Command(tuple(shlex.split(line)[1:]), ENVIRONMENT | variables, place)
 
 
 def _is_seen(place: Path, pid: int) -> bool:

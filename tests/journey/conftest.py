@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,8 +21,7 @@ from pipeline.store.database import open_database
 from pipeline.store.integrity import check_integrity
 from pipeline.store.queries import find_job, progress, stream_results
 from pipeline.store.records import Progress
-
-COMMAND = (sys.executable, "-c", "from jobs.cli import main; main()")
+from tests.warm import Command
 
 
 @dataclass
@@ -42,14 +39,9 @@ class Home:
             **self.variables,
         }
 
-    def start(self, *arguments: str, **options: object) -> subprocess.Popen[str]:
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen([*COMMAND, *arguments], env=self.environment(), **(pipes | options))
-
-    def run(self, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments], env=self.environment(), capture_output=True, text=True, timeout=120, **options
-        )
+    def start(self, *arguments: str) -> Command:
+        """The command as a process of its own, which the test ends."""
+        return Command(arguments, self.environment())
 
     def call(self, *arguments: object, stdin: bytes | None = None) -> Result:
         """The command in this process, which has torch already; a fault of the program is raised here."""
@@ -85,10 +77,10 @@ class Home:
         database = self.database()
         return check_integrity(database, find_job(database, name).id)
 
-    def wait_until(self, process: subprocess.Popen[str], is_time: Callable[[], bool]) -> None:
+    def wait_until(self, process: Command, is_time: Callable[[], bool]) -> None:
         """Returns as soon as it is time; fails where the process ends before that."""
         while not self.asked(is_time):
-            assert process.poll() is None, process.communicate()
+            assert process.poll() is None, process.output + process.errors
             time.sleep(0.01)
 
     @staticmethod

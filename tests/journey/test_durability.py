@@ -36,7 +36,6 @@ def test_killed_at_random_moments_it_ends_like_an_undisturbed_run(make_home, arg
         process = wild.start(*arguments)
         wild.wait_until(process, lambda moment=moment: wild.figures("night").finished >= moment)
         process.kill()
-        process.communicate()
         assert wild.figures("night").finished < N_ROWS
         arguments = ["resume", "night"]
     assert wild.call("resume", "night").exit_code == 0
@@ -50,7 +49,6 @@ def test_killed_while_reading_the_input_it_goes_on_reading_unless_the_input_has_
     process = home.start(*arguments)
     home.wait_until(process, lambda: 0 < len(list(home.path.glob("jobs/*/shards/*.parquet"))) < N_ROWS)
     process.kill()
-    process.communicate()
     assert home.figures("night").total is None
     written_at = rows.stat().st_mtime_ns
     rows.touch()
@@ -67,12 +65,11 @@ def test_asked_to_stop_it_ends_the_batch_and_says_how_to_go_on(make_home, argume
     home = make_home(**SMALL)
     process = home.start(*arguments)
     home.wait_until(process, lambda: home.figures("night").finished > 20)
-    process.terminate()
-    _, errors = process.communicate(timeout=60)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 130
     recorded = home.figures("night").finished
-    assert process.returncode == 130
-    assert f"{recorded} of {N_ROWS} rows recorded; go on with: pipeline resume night" in errors
-    assert "Traceback" not in errors
+    assert f"{recorded} of {N_ROWS} rows recorded; go on with: pipeline resume night" in process.errors
+    assert "Traceback" not in process.errors
     assert home.figures("night").batches["leased"] == 0
 
 
@@ -82,19 +79,11 @@ def test_a_second_ctrl_c_stops_within_the_batch(make_home, arguments):
     process = home.start(*arguments[:-1], "400")
     home.wait_until(process, lambda: home.figures("night").batches["leased"] == 1)
     process.send_signal(signal.SIGINT)
-    assert "Stopping after this batch" in "".join(iter_until(process.stderr, "Stopping"))
+    home.wait_until(process, lambda: "Stopping after this batch" in process.errors)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "2 of 200 rows recorded; go on with: pipeline resume night" in errors
+    assert process.wait() == 130
+    assert "2 of 200 rows recorded; go on with: pipeline resume night" in process.errors
     assert home.figures("night").batches["pending"] == 1
-
-
-def iter_until(lines, word):
-    for line in lines:
-        yield line
-        if word in line:
-            return
 
 
 def test_two_runs_of_one_job_share_its_batches(make_home, arguments):
@@ -103,8 +92,7 @@ def test_two_runs_of_one_job_share_its_batches(make_home, arguments):
     home.wait_until(first, lambda: home.figures("night").finished > 20)
     second = home.start("resume", "night")
     for process in (first, second):
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+        assert process.wait() == 0, process.errors
     assert home.faults("night") == []
     assert sorted(home.answers("night")) == list(range(N_ROWS))
 
@@ -114,9 +102,8 @@ def test_cancel_stops_a_run_within_a_batch_and_resume_goes_on(make_home, argumen
     process = home.start(*arguments)
     home.wait_until(process, lambda: home.figures("night").finished > 20)
     assert home.call("cancel", "night").exit_code == 0
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "The job was cancelled: " in errors
+    assert process.wait() == 130
+    assert "The job was cancelled: " in process.errors
     assert home.faults("night") == []
     statuses = [answer[1] for answer in home.answers("night").values()]
     assert len(statuses) == N_ROWS

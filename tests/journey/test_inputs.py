@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.spec import build_spec
 from pipeline.store.ledger import Ledger
+from tests.warm import ROOT
 
 
 def texts(home):
@@ -139,10 +141,11 @@ def test_from_a_pipe_into_a_pipe_that_nobody_reads(home, tiny_model):
     unread, output = os.pipe()
     os.close(unread)
     arguments = ("-", "--model", str(tiny_model), "--prompt", "{text}", "--max-tokens", "2", "--name", "night")
-    process = home.start("submit", *arguments, stdin=subprocess.PIPE, stdout=output)
+    command = [sys.executable, "-m", "jobs", "submit", *arguments]
+    rows, environment = b'{"text": "a"}\n' * 5, home.environment() | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, input=rows, stdout=output, stderr=subprocess.PIPE, env=environment, timeout=120)
     os.close(output)
-    _, errors = process.communicate('{"text": "a"}\n' * 5, timeout=120)
-    assert (process.returncode, "Traceback" in errors) == (0, False), errors
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
     assert len(home.results("night")) == 5
 
 

@@ -1,6 +1,5 @@
 """Whether the labels are sensible: the demo's prompt on sentences that people have rated."""
 
-import os
 import random
 from pathlib import Path
 
@@ -12,16 +11,15 @@ PROMPT = Path(__file__).parents[2] / "examples/sentiment.txt"
 
 
 @pytest.mark.skipif(not REVIEWS.exists(), reason="the rated reviews are not on this machine")
-def test_the_small_model_agrees_with_people(make_home, table):
+def test_the_small_model_agrees_with_people(home, table):
     rated = [row for row in pq.read_table(REVIEWS).to_pylist() if abs(row["rating"]) > 1]
     rows = random.Random(1).sample(rated, 100)
     path = table(review=[row["text"] for row in rows])
-    home = make_home(OMP_NUM_THREADS=str(os.cpu_count()))
-    done = home.run(
-        *("submit", str(path), "--name", "signs", "--model", "smollm2-135m", "--raw"),
+    done = home.call(
+        *("submit", path, "--name", "signs", "--model", "smollm2-135m", "--raw"),
         *("--prompt", f"@{PROMPT}", "--choices", "positive,negative"),
     )
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     labels = {row_id: answer[3] for row_id, answer in home.answers("signs").items()}
     agreed = [labels[place] == ("positive" if row["rating"] > 0 else "negative") for place, row in enumerate(rows)]
     assert sum(agreed) / len(agreed) >= 0.85

@@ -15,8 +15,8 @@ def job(table, tiny_model):
 
 def test_the_next_process_reads_what_the_first_has_computed(home, job):
     assert home.call(*job, "first").exit_code == 0
-    done = home.run(*job, "second")
-    assert (done.returncode, "is ignored" in done.stderr) == (0, False), done.stderr
+    done = home.start(*job, "second")
+    assert (done.wait(), "is ignored" in done.errors) == (0, False), done.errors
     assert home.figures("first").computed_tokens - home.figures("second").computed_tokens == SHARED
     assert home.answers("first") == home.answers("second")
 
@@ -25,9 +25,9 @@ def test_a_damaged_file_is_told_and_changes_nothing(home, job):
     assert home.call(*job, "first").exit_code == 0
     (file,) = (home.path / "prefixes").iterdir()
     file.write_bytes(file.read_bytes()[:-1])
-    done = home.run(*job, "second")
-    assert done.returncode == 0
-    assert f"The stored prefix {file} is ignored and deleted. It is damaged" in done.stderr
+    done = home.start(*job, "second")
+    assert done.wait() == 0
+    assert f"The stored prefix {file} is ignored and deleted. It is damaged" in done.errors
     assert home.figures("first").computed_tokens == home.figures("second").computed_tokens
     assert home.answers("first") == home.answers("second")
 
