@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from pipeline.inference.checkpoint import SMALL_MODEL, resolve_checkpoint
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.records import Role
+from pipeline.store.registry import Registry
 from pipeline.store.schema import SCHEMA_VERSION
 from pipeline.store.transactions import database_name
 
@@ -26,6 +28,8 @@ _OLDEST_PYTHON = (3, 11)
 _LEAST_DISK = 1 * _GIB
 #: What torch and the small model take.
 _LEAST_MEMORY = 2 * _GIB
+#: Seconds by which two clocks may differ. Leases hang on the database's alone.
+_MOST_SKEW_S = 5.0
 _WORKERS = (Role.DISPATCHER, Role.TOKENIZER, Role.GPU)
 
 
@@ -36,9 +40,10 @@ class Finding:
     text: str  #: what was found, or how to mend it
 
 
-def examine(settings: Settings) -> list[Finding]:
-    """Takes the seconds that torch needs to be imported."""
+def examine(settings: Settings, *, quick: bool) -> list[Finding]:
+    """Takes the seconds that torch needs to be imported; unless it is to be quick, also those of a small job."""
     checks = _CHECKS if settings.broker_url is None else _CHECKS | {"broker": _broker}
+    checks = checks if quick else checks | {"answers": _answers}
     return [_find(name, check, settings) for name, check in checks.items()]
 
 
@@ -98,6 +103,20 @@ def _database(settings: Settings) -> str:
         return f"{database_name(database)}, version {SCHEMA_VERSION}"
     finally:
         database.dispose()
+
+
+def _clock(settings: Settings) -> str:
+    database = open_database(settings)
+    try:
+        ahead = time.time() - Registry(database).now()
+    finally:
+        database.dispose()
+    if abs(ahead) > _MOST_SKEW_S:
+        raise JobError(
+            f"This machine's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the database's, and "
+            "the times that it writes into logs with it. Have both set by NTP."
+        )
+    return "as the database's"
 
 
 def _disk(settings: Settings) -> str:
@@ -167,6 +186,13 @@ def _fleet(settings: Settings) -> str:
     return ", ".join(f"{fleet.processes(role)} {role}" for role in _WORKERS)
 
 
+def _answers(settings: Settings) -> str:
+    # It computes, and so imports torch.
+    from jobs.trial import trial
+
+    return trial(settings)
+
+
 def _gib(n_bytes: int) -> str:
     return f"{n_bytes / _GIB:.1f} GiB"
 
@@ -176,6 +202,7 @@ _CHECKS: dict[str, Callable[[Settings], str]] = {
     "packages": _packages,
     "home": _home,
     "database": _database,
+    "clock": _clock,
     "disk": _disk,
     "memory": _memory,
     "model": _model,
