@@ -1,4 +1,4 @@
-"""Every command in the README is run, in its order, in a copy of the examples."""
+"""Every command in the README and in the documents is run, in this order, in a copy of the examples."""
 
 import os
 import re
@@ -20,7 +20,9 @@ from tests.warm import Command, running
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+DOCS = [path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))]
+TUNING, RESULTS = ((ROOT / "docs" / name).read_text() for name in ("tuning.md", "results.md"))
+BLOCKS = [block for text in (README, *DOCS) for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 LINES = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
 #: Done jobs are not cancelled: the README says so.
@@ -111,7 +113,7 @@ def test_make_demo_is_the_command_that_the_readme_shows():
 
 def test_the_settings_that_it_lists_are_those_that_are_read():
     source = (ROOT / "pipeline/settings.py").read_text()
-    assert set(re.findall(r"PIPELINE_[A-Z_]+", source)) - {"PIPELINE_"} == set(re.findall(r"PIPELINE_[A-Z_]+", README))
+    assert set(re.findall(r"PIPELINE_[A-Z_]+", source)) - {"PIPELINE_"} == set(re.findall(r"PIPELINE_[A-Z_]+", TUNING))
 
 
 def test_the_exit_statuses_that_it_lists_are_those_that_are_used():
@@ -122,8 +124,7 @@ def test_the_exit_statuses_that_it_lists_are_those_that_are_used():
 def test_the_result_columns_that_it_lists_are_those_of_the_table():
     from pipeline.store.schema import results
 
-    table = README[README.index("## The results") : README.index("## Settings")]
     listed = {
-        name for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
+        name for cell in re.findall(r"^\| (`.*?) \|", RESULTS, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
     }
     assert listed == {column.name for column in results.c} - {"job_id"}
