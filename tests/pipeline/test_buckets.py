@@ -35,6 +35,16 @@ def test_a_row_over_the_budget_is_alone():
     ]
 
 
+def test_a_row_of_several_questions_is_not_divided_where_a_batch_holds_it():
+    """Rows of three, each of which brings 10 tokens along and 2 with each question."""
+    together = [(row_id, 2 if row_id % 3 else 12) for row_id in range(9)]
+    lengths = [(row_id, 12) for row_id in range(9)]
+    rows = lambda **most: [batch.row_ids for batch in plan(lengths, together=together, questions=3, **most)]  # noqa: E731
+    assert rows(max_rows=7, max_tokens=99) == [(0, 1, 2, 3, 4, 5), (6, 7, 8)]
+    assert rows(max_rows=99, max_tokens=35) == [(0, 1, 2, 3, 4, 5), (6, 7, 8)]
+    assert rows(max_rows=2, max_tokens=99) == [(0, 1), (2,), (3, 4), (5,), (6, 7), (8,)]
+
+
 def test_nothing_makes_no_batch():
     assert plan([], max_rows=4, max_tokens=10) == []
 

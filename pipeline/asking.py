@@ -1,0 +1,95 @@
+"""Stage 2 of one job, without its shards: its rows are asked its questions, of which most jobs have one."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import takewhile
+
+from pipeline.encoder import make_encoder, make_task
+from pipeline.fitting import Fitting
+from pipeline.prompts.conversation import Shape
+from pipeline.prompts.shapes import shape_of, told_of
+from pipeline.prompts.tokens import PromptEncoder
+from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.rows import Asked, Completion, Prompt, Questions, Row, Task
+from pipeline.spec import JobSpec
+from pipeline.twins import distinct
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    encoder: PromptEncoder
+    task: Task
+    fitting: Fitting
+    dedupes: bool
+
+
+class Asking:
+    """On every worker the same."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        vocabulary: Vocabulary,
+        context: int,
+        submitted_at: datetime,
+        sample: Sequence[Row] = (),
+        shape: Shape | None = None,
+    ) -> None:
+        """`context` is the model's; `shape` is that of other prompts than the job's own.
+
+        Raises SpecError, which names the question, or ModelError.
+        """
+        self._questions: list[_Question] = []
+        for place, asked in enumerate(spec.asked):
+            with told_of(spec, place):
+                its_shape = shape or shape_of(asked)
+                encoder = make_encoder(asked, its_shape, vocabulary, submitted_at, sample)
+                task = make_task(asked, encoder)
+                fitting = Fitting(asked, its_shape, vocabulary, encoder, task, context)
+                self._questions.append(_Question(encoder, task, fitting, asked.dedupes))
+        tasks = tuple(question.task for question in self._questions)
+        self.task: Asked = Questions(tasks) if spec.questions else tasks[0]
+        #: Token ids that all prompts of the job continue.
+        self.prefix = _common([question.encoder.prefix for question in self._questions])
+
+    @property
+    def neutralised(self) -> int:
+        """Prompts so far whose row's text held special tokens."""
+        return sum(question.encoder.neutralised for question in self._questions)
+
+    def ask(self, rows: Sequence[Row], row_ids: Collection[int] | None = None) -> list[Prompt | Completion]:
+        """Of rows of the input, for each question of each the prompt behind `prefix`, or the error that is its result.
+
+        With `row_ids`, of those alone (rows.Questions).
+        """
+        count = len(self._questions)
+        found: list[Prompt | Completion] = []
+        for place, question in enumerate(self._questions):
+            own = [replace(row, row_id=row.row_id * count + place) for row in rows]
+            own = [row for row in own if row_ids is None or row.row_id in row_ids]
+            outcomes = zip(own, question.encoder.encode(own), strict=True)
+            behind = question.encoder.prefix[len(self.prefix) :]
+            found += [_behind(behind, question.fitting.fit(row, outcome)) for row, outcome in outcomes]
+        return sorted(found, key=lambda outcome: outcome.row_id)
+
+    def distinct(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Those of the same question that are the same as one, unless each is to have an answer of its own."""
+        count = len(self._questions)
+        own = ([each for each in prompts if each.row_id % count == place] for place in range(count))
+        pairs = zip(self._questions, own, strict=True)
+        return [each for question, its in pairs for each in (distinct(its) if question.dedupes else its)]
+
+
+def check_questions(spec: JobSpec, vocabulary: Vocabulary) -> None:
+    """Raises SpecError or ModelError for what can be known to fail before a model or a row is there."""
+    Asking(spec, vocabulary, 0, datetime.now().astimezone())
+
+
+def _common(prefixes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    alike = takewhile(lambda ids: len(set(ids)) == 1, zip(*prefixes, strict=False))
+    return tuple(ids[0] for ids in alike)
+
+
+def _behind(ids: tuple[int, ...], outcome: Prompt | Completion) -> Prompt | Completion:
+    return replace(outcome, own_ids=ids + outcome.own_ids) if ids and isinstance(outcome, Prompt) else outcome
