@@ -86,12 +86,17 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
 
 
 def _layout_of_questions(names: list[str], *, any_error: bool) -> dict[Column, _Cell]:
-    layout: dict[Column, _Cell] = {Column(name, "text"): _answer_to(name) for name in names}
+    layout: dict[Column, _Cell] = {Column(name.upper(), "text"): _answer_to(name) for name in names}
     if any_error:
-        layout[Column("ERROR", "text")] = lambda values, result: " ".join(
-            f"{name}: {error}" for name in names if (error := result[f"{name}_error"])
-        )
+        layout[Column("ERROR", "text")] = lambda values, result: _errors(names, result)
     return layout
+
+
+def _errors(names: list[str], result: Mapping[str, Any]) -> str:
+    """Each once, with the questions that it was the end of."""
+    errors = {name: error for name in names if (error := result[f"{name}_error"])}
+    told = {error: ", ".join(name for name in errors if errors[name] == error) for error in errors.values()}
+    return " ".join(f"{those}: {error}" for error, those in told.items())
 
 
 def _answer_to(question: str) -> _Cell:

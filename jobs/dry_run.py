@@ -72,9 +72,7 @@ def _report(
     yield f"\nA {unit}'s own {'' if names else 'prompt '}tokens, over {counted(len(found.prompts), unit)}:\n"
     yield from _histogram([len(prompt.own_ids) for prompt in found.prompts])
     yield ""
-    for failure in found.failures[:3]:
-        asked = f", {names[failure.row_id % len(names)]}," if names else ""
-        yield f"Row {failure.key}{asked} will be an error ({failure.error_type}): {failure.error}"
+    yield from _failures(found, names)
     yield from _cuts(spec, found)
     if found.neutralised:
         hold = "holds" if found.neutralised == 1 else "hold"
@@ -84,6 +82,17 @@ def _report(
         same = "text" if names else "prompt"
         yield f"{counted(twins, unit)} {has} the same {same} as another, and will share its answer."
     yield from _estimate(spec, means, found, len(sample), n_rows, batch_rows)
+
+
+def _failures(found: Rehearsal, names: Sequence[str]) -> Iterator[str]:
+    """The first three; what is wrong with several questions of a row, once."""
+    alike: dict[tuple[str, str | None, str | None], list[str]] = {}
+    for failure in found.failures:
+        its = alike.setdefault((failure.key, failure.error_type, failure.error), [])
+        its += [names[failure.row_id % len(names)]] if names else []
+    for (key, kind, error), its in list(alike.items())[:3]:
+        asked = f" ({', '.join(its)})" if its else ""
+        yield f"Row {key}{asked} will be an error ({kind}): {error}"
 
 
 def _shown(found: Rehearsal, names: Sequence[str]) -> Iterator[tuple[str, Prompt]]:

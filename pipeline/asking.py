@@ -1,6 +1,6 @@
 """Stage 2 of one job, without its shards: its rows are asked its questions, of which most jobs have one."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
@@ -15,6 +15,9 @@ from pipeline.rows import Asked, Completion, Prompt, Questions, Row, Task
 from pipeline.spec import JobSpec
 from pipeline.twins import distinct
 
+#: And what is left of a text that was cut.
+Fitted = tuple[Prompt | Completion, str | None]
+
 
 @dataclass(frozen=True, slots=True)
 class _Question:
@@ -22,6 +25,9 @@ class _Question:
     task: Task
     fitting: Fitting
     dedupes: bool
+
+    def fitted(self, rows: Sequence[Row]) -> list[Fitted]:
+        return [self.fitting.fit(row, outcome) for row, outcome in zip(rows, self.encoder.encode(rows), strict=True)]
 
 
 class Asking:
@@ -63,15 +69,23 @@ class Asking:
 
         With `row_ids`, of those alone (rows.Questions).
         """
-        count = len(self._questions)
-        found: list[Prompt | Completion] = []
-        for place, question in enumerate(self._questions):
-            own = [replace(row, row_id=row.row_id * count + place) for row in rows]
-            own = [row for row in own if row_ids is None or row.row_id in row_ids]
-            outcomes = zip(own, question.encoder.encode(own), strict=True)
+        fitted = [question.fitted(rows) for question in self._questions]
+        of_rows = zip(rows, zip(*fitted, strict=True), strict=True)
+        found = [outcome for row, its in of_rows for outcome in self._asked(row, its)]
+        return found if row_ids is None else [outcome for outcome in found if outcome.row_id in row_ids]
+
+    def _asked(self, row: Row, fitted: Sequence[Fitted]) -> Iterator[Prompt | Completion]:
+        """Of one row. All questions are about the same text: what one leaves of it is all that the others read."""
+        asked = list(zip(self._questions, fitted, strict=True))
+        for place, (question, (outcome, text)) in enumerate(asked):
+            cut = (its for other, (_, its) in asked if other.fitting.column == question.fitting.column)
+            left = min((its for its in cut if its is not None), key=len, default=None)
+            if left is not None and left != text and isinstance(outcome, Prompt):
+                outcome = question.fitting.with_text(row, outcome, left)
             behind = question.encoder.prefix[len(self.prefix) :]
-            found += [_behind(behind, question.fitting.fit(row, outcome)) for row, outcome in outcomes]
-        return sorted(found, key=lambda outcome: outcome.row_id)
+            if behind and isinstance(outcome, Prompt):
+                outcome = replace(outcome, own_ids=behind + outcome.own_ids)
+            yield outcome if len(asked) == 1 else replace(outcome, row_id=row.row_id * len(asked) + place)
 
     def distinct(self, prompts: Sequence[Prompt]) -> list[Prompt]:
         """Those of the same question that are the same as one, unless each is to have an answer of its own."""
@@ -89,7 +103,3 @@ def check_questions(spec: JobSpec, vocabulary: Vocabulary) -> None:
 def _common(prefixes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     alike = takewhile(lambda ids: len(set(ids)) == 1, zip(*prefixes, strict=False))
     return tuple(ids[0] for ids in alike)
-
-
-def _behind(ids: tuple[int, ...], outcome: Prompt | Completion) -> Prompt | Completion:
-    return replace(outcome, own_ids=ids + outcome.own_ids) if ids and isinstance(outcome, Prompt) else outcome

@@ -40,7 +40,7 @@ def _named_and_filled(questions: tuple[Question, ...]) -> tuple[Question, ...]:
     for question in questions:
         if not question.name.isidentifier():
             raise ValueError(f'"{question.name}" is no name of a question: take letters, digits and _, such as mood')
-        if question.name in _RESULT:
+        if question.name.casefold() in _RESULT:
             raise ValueError(f'a question cannot be named "{question.name}", as results have a column of that name')
         if odd := [field for field in question.fields if field not in FIELDS]:
             raise ValueError(f'question "{question.name}" has no field "{odd[0]}" of its own.{nearest(odd[0], FIELDS)}')
@@ -50,14 +50,14 @@ def _named_and_filled(questions: tuple[Question, ...]) -> tuple[Question, ...]:
 
 
 def _told_apart(questions: tuple[Question, ...]) -> tuple[Question, ...]:
-    """Their columns in the results, too."""
+    """Their columns in the results, too, whoever reads them without regard to case."""
     names = [question.name for question in questions]
-    taken = {f"{name}_{column}": name for name in names for column in _RESULT}
+    taken = {f"{name}_{column}".casefold(): name for name in names for column in _RESULT}
     for place, name in enumerate(names):
-        if name in names[:place]:
+        if name.casefold() in {before.casefold() for before in names[:place]}:
             raise ValueError(f'two questions are named "{name}"')
-        if name in taken:
-            raise ValueError(f'the questions "{taken[name]}" and "{name}" have a column of the same name; rename one')
+        if (other := taken.get(name.casefold())) is not None:
+            raise ValueError(f'the questions "{other}" and "{name}" have a column of the same name; rename one')
     return questions
 
 

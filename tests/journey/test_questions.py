@@ -68,11 +68,12 @@ def test_rows_are_shown_by_how_one_of_their_answers_ended_and_errors_are_retried
     lines = home.call("results", "night", "--status", "error", "--format", "jsonl").stdout.splitlines()
     assert [json.loads(line)["row_id"] for line in lines] == [2, 3, 4]
     table = home.call("results", "night", "--status", "error", "--format", "table").stdout.splitlines()
-    assert table[0].split("\t") == ["ROW", "text", "mood", "gist", "tale", "fit", "ERROR"]
+    assert table[0].split("\t") == ["ROW", "text", "MOOD", "GIST", "TALE", "FIT", "ERROR"]
     assert table[3].split("\t")[-2:] == [
         "error",
         'fit: The column "title" is null in this row, so there is nothing to score.',
     ]
+    assert table[1].split("\t")[-1].startswith('mood, gist, tale, fit: The column "text" is null in this row, so its')
     again = home.call("retry", "night")
     assert "Errors of night to be answered again: 9" in again.stderr
     assert home.faults("night") == []
@@ -94,11 +95,12 @@ def test_the_same_job_goes_on_and_another_question_is_refused(home, write_job):
 
 
 def test_a_dry_run_shows_a_prompt_for_each_question_and_the_reuse(home, write_job):
-    shown = home.call("submit", "--job", write_job(), "--limit", "2", "--dry-run").stdout
+    shown = home.call("submit", "--job", write_job(), "--limit", "3", "--dry-run").stdout
     for name, question in QUESTIONS.items():
         assert f"The first {name} prompt" in shown
         assert f"Review: {'a' * 120}\n{question['prompt']}\n\n" in shown
-    assert "Estimate for the input: 2 rows with 4 answers each," in shown
+    assert 'Row 2 (mood, gist, tale, fit) will be an error (null): The column "text" is null in this row' in shown
+    assert "Estimate for the input: 3 rows with 4 answers each," in shown
     assert "up to 10 tokens to a row" in shown
     assert "fit: The text of title will be scored behind the prompt: 8 tokens in these rows." in shown
 

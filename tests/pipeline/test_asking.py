@@ -100,6 +100,24 @@ def test_what_needs_a_whole_prompt_shares_nothing_and_what_is_written_counts_by_
     assert foretell(several.prefix, batch, several.task).prompt_tokens == sum(whole) + 2 * whole[4]
 
 
+def test_a_text_that_is_cut_is_cut_alike_for_all_questions(asking):
+    """Of the end that is kept, the question that needs most room leaves least."""
+    questions = {"mood": {"prompt": "?", "choices": ["good", "bad"]}, "gist": {"prompt": " in short:", "max_tokens": 9}}
+    several = asking(context=80, questions=questions, raw=True, on_too_long="tail")
+    text = " ".join(f"w{number}" for number in range(40))
+    mood, gist = several.ask([Row(0, "k", {"text": text})])
+    assert min(mood.cut_tokens, gist.cut_tokens) > len(text) - 80
+    kept = len(gist.own_ids) - len(" in short:")
+    assert len(several.prefix) + len(gist.own_ids) <= 80 - 9
+    assert mood.own_ids[:kept] == gist.own_ids[:kept]
+    assert len(mood.own_ids) == kept + 1
+    assert several.ask([Row(0, "k", {"text": text})], {0}) == [mood]
+    (alone,) = asking(
+        context=80, prompt="Review: {text}\n?", choices=["good", "bad"], raw=True, on_too_long="tail"
+    ).ask([Row(0, "k", {"text": text})])
+    assert alone.cut_tokens < mood.cut_tokens
+
+
 def test_a_fault_that_only_a_tokenizer_shows_names_its_question(asking):
     with pytest.raises(SpecError, match='Question "b": The choice "no" is the beginning of the choice "not"'):
         asking(questions={"a": {}, "b": {"choices": "no,not"}})

@@ -67,6 +67,7 @@ def test_another_question_is_another_job_and_so_is_another_order():
         ({"questions": {"a": None}}, 'questions: question "a" needs fields, such as `prompt: ...` and `choices: [yes,'),
         ({"questions": {"a b": {}}}, 'questions: "a b" is no name of a question: take letters, digits and _, such as '),
         ({"questions": {"output": {}}}, 'questions: a question cannot be named "output", as results have a column of'),
+        ({"questions": {"a": {}, "A": {}}}, 'questions: two questions are named "A".'),
         (
             {"questions": {"a": {}, "a_score": {}}},
             'questions: the questions "a" and "a_score" have a column of the sam',
