@@ -52,7 +52,8 @@ def batch(make_batch):
 
 
 def engine_of(model):
-    return Engine(model, PrefixStore(1 << 24), spelled)
+    """Of what a batch shares, none is kept for the next one."""
+    return Engine(model, PrefixStore(0), spelled)
 
 
 def seen(completion):
