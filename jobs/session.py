@@ -94,7 +94,8 @@ class Session:
         from pipeline.journey import cut_job
 
         shards = list_shards(self.database, job.id)
-        shard_rows = len(shards[0].rows) // job.n_questions if shards else self.settings.shard_rows
+        answers = len(shards[0].rows) if shards else self.settings.shard_rows
+        shard_rows = max(1, answers // job.n_questions)
         directory = self.settings.shard_directory(job.id)
         with waiting(self.notes, "Reading the input ..."):
             tally = cut_job(self.ledger, job, spec, source, directory, shard_rows, self.cut_rows(job))

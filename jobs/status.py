@@ -115,9 +115,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         "waiting": (figures.total or figures.finished) - figures.finished,
     }
     copied = f"; {figures.copied:,} of them copied from earlier answers" if figures.copied else ""
-    each = (
-        f"{found.n_rows or '?'} with {counted(found.job.n_questions, 'answer')} each: " if found.job.questions else ""
-    )
+    total = "?" if found.n_rows is None else f"{found.n_rows:,}"
+    each = f"{total} with {counted(found.job.n_questions, 'answer')} each: " if found.job.questions else ""
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet"
     yield "rows", each + told + copied
     if figures.cut or figures.neutralised:

@@ -1,6 +1,5 @@
 """Stage 3: rows of like length are packed into batches under a row and a token budget. Pure Python, no tensors."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -46,7 +45,7 @@ class Rate(Protocol):
     def seconds(self) -> float: ...
 
 
-def budget(settings: Settings, rate: Rate | None, samples: int = 1) -> Budget:
+def budget(settings: Settings, rate: Rate | None, samples: float = 1) -> Budget:
     """As much as takes `batch_seconds` at the measured rate; what the settings say where none was measured.
 
     `samples` are the answers to each row.
@@ -54,21 +53,21 @@ def budget(settings: Settings, rate: Rate | None, samples: int = 1) -> Budget:
     if rate is None or rate.prompts <= 0 or rate.seconds <= 0:
         return Budget(settings.batch_rows, settings.batch_tokens)
     share = settings.batch_seconds / rate.seconds
-    answers = int(min(rate.prompts * share, settings.shard_rows)) * samples
+    answers = int(int(min(rate.prompts * share, settings.shard_rows)) * samples)
     # Nobody counted the tokens of rows that were retried.
     tokens = int(min(rate.own_tokens * share, _MOST_TOKENS)) if rate.own_tokens else settings.batch_tokens
     return Budget(max(answers, min(_LEAST_ROWS, settings.shard_rows)), max(tokens, 1))
 
 
-def samples_each(asked: Asked) -> int:
-    """Answers to a row, on average over its questions, rounded up."""
+def samples_each(asked: Asked) -> float:
+    """Answers to a row, on average over its questions."""
     samples = [samples_of(task) for task in tasks_of(asked)]
-    return math.ceil(sum(samples) / len(samples))
+    return sum(samples) / len(samples)
 
 
 def batch_rows(asked: Asked, answers: int) -> int:
     """Rows of a batch of so many answers: where each row has several samples, fewer rows make it."""
-    return max(1, answers // samples_each(asked))
+    return max(1, int(answers / samples_each(asked)))
 
 
 def plan(

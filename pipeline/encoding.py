@@ -75,8 +75,8 @@ class Encoding:
         return self._asking.task
 
     @property
-    def samples(self) -> int:
-        """Answers to each row."""
+    def samples(self) -> float:
+        """Answers to each row, on average over its questions."""
         return samples_each(self.task)
 
     def shard(self, shard: ShardRecord, within: Budget | None = None, recall: Recall | None = None) -> Encoded:

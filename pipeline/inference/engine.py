@@ -20,7 +20,7 @@ from pipeline.inference.planting import plant
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.inference.ranks import Answer
 from pipeline.inference.sampling import Picker
-from pipeline.inference.seats import Party, Seat, by_task, seat
+from pipeline.inference.seats import Party, Seat, by_task, passing, seat
 from pipeline.inference.stem import Chain, Stem
 from pipeline.inference.stopping import Decoder, StopRule
 from pipeline.inference.targets import Scoring
@@ -87,16 +87,16 @@ class Engine:
 
     def _run(self, batch: Batch, asked: Asked) -> Finished:
         """Task by task; but what their rows share, such as a text of which each asks something, is computed once."""
-        watch = Stopwatch()
+        watch, questions = Stopwatch(), len(tasks_of(asked))
         parties = [Party(task, self._seats(part, task)) for task, part in by_task(batch, asked)]
         with watch.stage("prefix"):
-            passing = {seat.paths[-1] for party in parties for seat in party.seats if seat.splits}
             paths = [path for party in parties for path in party.paths]
-            chains, planted = plant(self._model, self._prefixes, paths, self._capacity, passing)
+            unkept = passing(parties, batch.prefix, questions)
+            chains, planted = plant(self._model, self._prefixes, paths, self._capacity, unkept)
         rows: list[Callable[[], Completion]] = []
         for party in parties:
             own, chains = chains[: len(party.paths)], chains[len(party.paths) :]
-            rows += self._answered(party, own, watch, len(tasks_of(asked)))
+            rows += self._answered(party, own, watch, questions)
         computed = planted + sum(len(seat.own_ids) * party.samples for party in parties for seat in party.seats)
         timing = BatchTiming(
             prefix_s=watch.seconds["prefix"],

@@ -1,6 +1,7 @@
 """Where the rows of a batch sit in its forwards: depth first, each split into nodes that it shares and its own ids."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.inference.prefix_store import Path
@@ -50,6 +51,18 @@ def by_task(batch: Batch, asked: Asked) -> list[tuple[Task, Batch]]:
     for prompt in batch.prompts:
         prompts.setdefault(task_of(asked, prompt.row_id), []).append(prompt)
     return [(task, replace(batch, prompts=tuple(own))) for task, own in prompts.items()]
+
+
+def passing(parties: Sequence[Party], prefix: Path, questions: int) -> set[Path]:
+    """Nodes of use to this batch alone: a prompt's own, read by its samples; and where several questions are asked of
+    each row, one that only a row's own read last, all of which are here."""
+    seats = [seat for party in parties for seat in party.seats if seat.paths]
+    present = Counter(seat.prompt.row_id // questions for seat in seats)
+    rows: dict[Path, set[int]] = {}
+    for seat in seats:
+        rows.setdefault(seat.paths[-1], set()).add(seat.prompt.row_id // questions)
+    its_own = {path for path, its in rows.items() if len(its) == 1 and present[min(its)] == questions > 1}
+    return {seat.paths[-1] for seat in seats if seat.splits} | its_own - {prefix}
 
 
 def seat(batch: Batch, *, split: bool = False) -> list[Seat]:

@@ -1,6 +1,5 @@
 """Stage 6: error rows go back into batches, and leave the sums that counted them."""
 
-import math
 from bisect import bisect_right
 from itertools import groupby
 
@@ -27,7 +26,7 @@ def retry_errors(connection: Connection, job_id: str, batch_rows: int, now: floa
         connection.execute(update(table).where(table.c.job_id == job_id, table.c.n_error > 0).values(n_error=0))
     # A batch holds so many answers; each row has as many as it has samples.
     samples = [fields.get("n", 1) for fields in asked(job.spec_json)]
-    most = max(1, batch_rows // math.ceil(sum(samples) / len(samples)))
+    most = max(1, batch_rows * len(samples) // sum(samples))
     insert_batches(connection, job_id, _pack(failed, most), now)
     if job.state is JobState.DONE:
         set_job(connection, job_id, state=JobState.RUNNING, finished_at=None)

@@ -7,6 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from pipeline.store.ledger import Ledger
+from workers.local import LocalRunner
+
 TEXTS = ["a" * 120, "Lovely, and it lasts.", None, "x" * 600, "It broke." * 9, "Lovely, and it lasts."]
 TITLES = ["one", "two", "three", "four", None, "six"]
 QUESTIONS = {
@@ -126,11 +129,15 @@ def test_answers_are_copied_from_a_job_that_asked_one_of_the_questions(home, wri
     assert {found.row_id % 2 for found in home.results("night") if found.copied_from} == {1}
 
 
-def test_a_cancelled_job_goes_on(home, write_job, monkeypatch):
-    """Stopped once the first batch is answered."""
-    from workers.local import LocalRunner
+@pytest.fixture
+def home_of_small_parts(make_home):
+    """Two rows in a shard, one in a batch."""
+    return make_home(PIPELINE_SHARD_ROWS="9", PIPELINE_BATCH_ROWS="5")
 
-    answer = LocalRunner._answer
+
+def test_a_cancelled_job_goes_on(home_of_small_parts, write_job, monkeypatch):
+    """Stopped once the first batch is answered."""
+    home, answer = home_of_small_parts, LocalRunner._answer
 
     def stop_behind(runner, claim):
         answer(runner, claim)
@@ -139,10 +146,27 @@ def test_a_cancelled_job_goes_on(home, write_job, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(LocalRunner, "_answer", stop_behind)
         assert home.call("submit", "--job", write_job()).exit_code == 130
-    assert "24 answers" in home.call("status", "night").stdout
-    cancelled = home.call("cancel", "night")
-    assert cancelled.exit_code == 0
+    assert "night was interrupted: 4 of 24 answers to 6 rows finished" in home.call("status", "night").stdout
+    assert "4 answers stay, 20 answers are cancelled." in home.call("cancel", "night").stdout
     assert home.faults("night") == []
+    assert len(home.call("results", "night", "--format", "jsonl").stdout.splitlines()) == 6
     assert home.call("resume", "night").exit_code == 0
     assert home.faults("night") == []
     assert {found.status for found in home.results("night")} <= {"ok", "truncated", "error"}
+
+
+def test_an_input_that_was_read_in_part_is_read_on(home_of_small_parts, write_job, monkeypatch):
+    home, add = home_of_small_parts, Ledger.add_shard
+
+    def stop_at_the_second(ledger, job_id, shard_no, *more):
+        if shard_no == 1:
+            raise KeyboardInterrupt
+        add(ledger, job_id, shard_no, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "add_shard", stop_at_the_second)
+        assert home.call("submit", "--job", write_job()).exit_code == 130
+    assert home.call("resume", "night").exit_code == 0
+    assert home.faults("night") == []
+    lines = [json.loads(line) for line in home.call("results", "night", "--format", "jsonl").stdout.splitlines()]
+    assert [(line["row_id"], line["text"]) for line in lines] == list(enumerate(TEXTS))

@@ -97,6 +97,18 @@ def test_what_the_questions_of_a_row_share_is_computed_once(llama, batch):
     assert whole > 4 * timing.computed_tokens
 
 
+def test_what_only_the_questions_of_one_row_read_is_not_kept(llama, batch):
+    """Unless some of them are in another batch."""
+    model, kept = adopt(llama), PrefixStore(1 << 24)
+    asked = Questions((ASKED.tasks[0], ASKED.tasks[1], ASKED.tasks[1]))
+    rows = batch.prompts[:3], [replace(p, row_id=p.row_id - N + 3) for p in batch.prompts[N : N + 3]]
+    Engine(model, kept, spelled).answer(replace(batch, prompts=(*rows[0], *rows[1][:2])), asked)
+    token = model.shape.bytes_per_token()
+    assert kept.nbytes == (len(batch.prefix) + 3) * token
+    Engine(model, kept, spelled).answer(replace(batch, prompts=batch.prompts[:3]), ASKED)
+    assert kept.nbytes == (len(batch.prefix) + 3 + LONG) * token
+
+
 def test_rows_that_fail_the_engine_are_errors_of_one_question(llama, batch):
     """A label that no vocabulary has breaks the batch, which is halved down to the rows that are asked for it."""
     broken = Questions((Choose(("a", "b"), ((10**6,), (9,))), *ASKED.tasks[1:]))
