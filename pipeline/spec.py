@@ -21,7 +21,7 @@ from pydantic import (
 from pipeline.errors import SpecError
 from pipeline.field_faults import sentence
 from pipeline.prompt_fields import NO_PROMPT, PROMPTS, Examples, Messages, Tools, Variables, prompt_fault
-from pipeline.question import Question, QuestionList, alone, beside_fault
+from pipeline.question import FIELDS, Question, QuestionList, alone, beside_fault
 from pipeline.rows import Constraint
 from pipeline.task_fields import COMPARING, DRAWING, SHAPES, TASKS, WRITING, JsonSchema, Labels, NonEmpty, Several
 
@@ -242,10 +242,13 @@ class JobSpec(BaseModel):
         ]
 
     def _facts(self) -> dict[str, Any]:
-        """All that changes a result; what each question is, by itself."""
+        """All that changes a result; each field of a question by itself."""
         facts = self.model_dump(mode="json", exclude=set(HARMLESS))
-        names = [question.name for question in self.questions]
-        return facts | {"questions": names} | {f"questions.{each.name}": each.fields for each in self.questions}
+        facts["questions"] = [question.name for question in self.questions]
+        for question, asked in zip(self.questions, self.asked, strict=False):
+            own = asked.model_dump(mode="json", include=set(FIELDS)) | {"prompt": question.fields["prompt"]}
+            facts |= {f"questions.{question.name}.{field}": own[field] for field in FIELDS}
+        return facts
 
 
 def build_spec(fields: dict[str, Any]) -> JobSpec:

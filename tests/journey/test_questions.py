@@ -94,7 +94,7 @@ def test_the_same_job_goes_on_and_another_question_is_refused(home, write_job):
     assert "night is the same job as before." in home.call("submit", "--job", write_job()).stderr
     refused = home.call("submit", "--job", write_job(QUESTIONS | {"mood": {"choices": ["a", "b"]}}))
     assert refused.exit_code == 4
-    assert 'questions.mood: {"prompt": "Good or bad?"' in refused.stderr
+    assert 'questions.mood.choices: ["good", "bad"] -> ["a", "b"]' in refused.stderr
 
 
 def test_a_dry_run_shows_a_prompt_for_each_question_and_the_reuse(home, write_job):

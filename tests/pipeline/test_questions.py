@@ -51,8 +51,11 @@ def test_another_question_is_another_job_and_so_is_another_order():
     spec, mood, gist = asking(**QUESTIONS), QUESTIONS["mood"], QUESTIONS["gist"]
     assert spec.differences(asking(**QUESTIONS)) == []
     assert asking(mood=mood).differences(asking(mood=mood | {"choices": "a,b"})) == [
-        'questions.mood: {"prompt": "Good or bad?", "choices": ["good", "bad"]} -> '
-        '{"prompt": "Good or bad?", "choices": ["a", "b"]}'
+        'questions.mood.choices: ["good", "bad"] -> ["a", "b"]'
+    ]
+    assert asking(gist={"prompt": "Why?"}).differences(asking(gist={"max_tokens": 9})) == [
+        'questions.gist.prompt: "Why?" -> ""',
+        "questions.gist.max_tokens: 256 -> 9",
     ]
     assert asking(mood=mood).differences(asking(mood=mood, gist={})) == ['questions: ["mood"] -> ["mood", "gist"]']
     one, other = asking(mood=mood, gist=gist), asking(gist=gist, mood=mood)
