@@ -13,7 +13,15 @@ _NAMED = 3
 
 def announcement(spec: JobSpec) -> str:
     """One sentence. Nothing is read for it, so the rows are not counted yet."""
-    return f"{_rows(spec)} will get {_task(spec)} from {spec.model}; its prompt is {_prompt(spec)}."
+    return f"{_rows(spec)} will get {_answers(spec)} from {spec.model}; its prompt is {_prompt(spec)}."
+
+
+def _answers(spec: JobSpec) -> str:
+    if not spec.questions:
+        return _task(spec)
+    pairs = zip(spec.questions, spec.asked, strict=True)
+    each = "; ".join(f"{question.name}, {_task(asked)}" for question, asked in pairs)
+    return f"{counted(len(spec.questions), 'answer')} ({each})"
 
 
 def _rows(spec: JobSpec) -> str:
@@ -36,7 +44,7 @@ def _task(spec: JobSpec) -> str:
 
 
 def _prompt(spec: JobSpec) -> str:
-    columns = shape_of(spec).columns
+    columns = list(dict.fromkeys(column for asked in spec.asked for column in shape_of(asked).columns))
     kind = "a text" if spec.raw else "a chat"
     kind += " by a Jinja template" if spec.template == "jinja" else ""
     examples = f", behind {counted(len(spec.examples), 'example')}" if spec.examples else ""

@@ -8,7 +8,7 @@ from pipeline.ingest.paths import look_up
 from pipeline.prompts.shapes import shape_of
 from pipeline.rows import Status
 from pipeline.spec import JobSpec
-from pipeline.store.columns import result_types
+from pipeline.store.columns import result_columns
 from pipeline.store.database import Database
 from pipeline.store.export import preview
 from pipeline.store.records import JobRecord
@@ -24,9 +24,12 @@ _Cell = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 def print_answers(database: Database, job: JobRecord, status: Status | None, limit: int) -> None:
     """A line for each answer of the first `limit` rows."""
     spec = JobSpec.model_validate_json(job.spec_json)
-    rows = [_apart(row, list(result_types(job.spec_json))) for row in preview(database, job, limit, status)]
+    names = [column.name for column in result_columns(job.spec_json)]
+    rows = [_apart(row, names) for row in preview(database, job, limit, status)]
     lines = [(values, answer) for values, result in rows for answer in _answers(result)]
-    layout = _layout(spec, any_error=any(result["error"] for _, result in rows))
+    errors = [f"{name}_error" for name in job.questions] or ["error"]
+    any_error = any(result[error] for _, result in rows for error in errors)
+    layout = _layout(spec, any_error=any_error)
     print_table(list(layout), [[cell(values, answer) for cell in layout.values()] for values, answer in lines])
 
 
@@ -61,6 +64,8 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
         layout[Column(spec.key)] = _of_input(spec.key)
     shown = [column for column in shape_of(spec).columns if column != spec.key][:_INPUT_COLUMNS]
     layout |= {Column(column, "text"): _of_input(column) for column in (*shown, *spec.beside)}
+    if spec.questions:
+        return layout | _layout_of_questions([question.name for question in spec.questions], any_error=any_error)
     if spec.n > 1:
         layout[Column("SAMPLE", "number")] = lambda values, result: _text(result.get("sample"))
     layout[Column("STATUS")] = _of_result("status")
@@ -80,6 +85,34 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
     return layout
 
 
+def _layout_of_questions(names: list[str], *, any_error: bool) -> dict[Column, _Cell]:
+    layout: dict[Column, _Cell] = {Column(name.upper(), "text"): _answer_to(name) for name in names}
+    if any_error:
+        layout[Column("ERROR", "text")] = lambda values, result: _errors(names, result)
+    return layout
+
+
+def _errors(names: list[str], result: Mapping[str, Any]) -> str:
+    """Each once, with the questions that it was the end of."""
+    errors = {name: error for name in names if (error := result[f"{name}_error"])}
+    told = {error: ", ".join(name for name in errors if errors[name] == error) for error in errors.values()}
+    return " ".join(f"{those}: {error}" for error, those in told.items())
+
+
+def _answer_to(question: str) -> _Cell:
+    """Or how it ended without one."""
+
+    def shown(values: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+        answer = result[question]
+        if answer is None:
+            return _text(result[f"{question}_status"])
+        if isinstance(answer, list):
+            return _numbers(answer)
+        return f"{answer:.2f}" if isinstance(answer, float) else str(answer)
+
+    return shown
+
+
 def _holding(values: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """The labels that hold, likeliest first, each with its probability."""
     probabilities = {score["label"]: score["probability"] for score in result["scores"] or ()}
@@ -95,9 +128,11 @@ def _of_result(column: str) -> _Cell:
 
 
 def _vector(values: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    numbers = result["embedding"]
-    shown = ", ".join(f"{number:.3f}" for number in (numbers or ())[:_NUMBERS])
-    return "" if numbers is None else f"{len(numbers)} numbers: {shown}, …"
+    return "" if result["embedding"] is None else _numbers(result["embedding"])
+
+
+def _numbers(vector: list[float]) -> str:
+    return f"{len(vector)} numbers: {', '.join(f'{number:.3f}' for number in vector[:_NUMBERS])}, …"
 
 
 def _number(column: str) -> _Cell:

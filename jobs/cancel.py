@@ -5,7 +5,7 @@ from functools import partial
 
 import click
 
-from jobs.tables import counted
+from jobs.tables import counted, unit
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.ledger import Ledger
@@ -25,9 +25,13 @@ def cancel(job: str) -> None:
     Ledger(database).cancel(found.id, partial(keys_of, database))
     figures = progress(database, found.id)
     recorded = figures.recorded
-    stay = "has its result and keeps it" if recorded == 1 else "have their results and keep them"
+    if found.questions:
+        stay = "stays" if recorded == 1 else "stay"
+    else:
+        stay = "has its result and keeps it" if recorded == 1 else "have their results and keep them"
     click.echo(
-        f"{found.name} is cancelled: {counted(recorded, 'row')} {stay}, {counted(figures.cancelled, 'row')} "
+        f"{found.name} is cancelled: {counted(recorded, unit(found))} {stay}, "
+        f"{counted(figures.cancelled, unit(found))} "
         f"{'is' if figures.cancelled == 1 else 'are'} cancelled."
     )
     if figures.total is None:

@@ -15,11 +15,11 @@ from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
 from pipeline.ingest.taking import Tally
 from pipeline.means import Means, load_means
-from pipeline.prompts.choices import questions
-from pipeline.prompts.shapes import shape_of
+from pipeline.prompts.choices import verdicts
+from pipeline.prompts.shapes import columns_of
 from pipeline.rehearsal import Rehearsal, rehearse
 from pipeline.reordering import Reordering, best_reordering
-from pipeline.rows import Row
+from pipeline.rows import Prompt, Row
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 
@@ -36,7 +36,7 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
     notes = Console(stderr=True, highlight=False)
     tally = Tally()
     looked_at = _SAMPLE_ROWS + 1 if spec.limit is None else min(spec.limit, _SAMPLE_ROWS + 1)
-    rows = peek(source, looked_at, shape_of(spec).columns, tally)
+    rows = peek(source, looked_at, columns_of(spec), tally)
     if not rows:
         raise source.without_rows()
     sample = [Row(place, str(place), values) for place, values in enumerate(rows[:_SAMPLE_ROWS])]
@@ -60,28 +60,51 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
 def _report(
     spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal, n_rows: int | None, batch_rows: int
 ) -> Iterator[str]:
-    first = found.prompts[0]
+    names, unit = [question.name for question in spec.questions], "prompt" if spec.questions else "row"
     adapted = f" with the adapter {spec.adapter}" if spec.adapter else ""
-    yield f"The first prompt, as {spec.model}{adapted} will read it:\n"
-    yield means.vocabulary.show((*found.prefix, *first.own_ids))
-    for which, prompt in zip(("second", "third"), found.prompts[1:], strict=False):
-        yield f"\nThe {which} prompt:\n"
-        yield means.vocabulary.show((*found.prefix, *prompt.own_ids))
-    yield f"\nShared by all rows: {counted(len(found.prefix), 'token')}, computed once:\n"
+    as_read = f", as {spec.model}{adapted} will read it"
+    for which, prompt in _shown(found, names):
+        yield f"The {which} prompt{as_read}:\n"
+        yield f"{means.vocabulary.show((*found.prefix, *prompt.own_ids))}\n"
+        as_read = ""
+    yield f"Shared by all {unit}s: {counted(len(found.prefix), 'token')}, computed once:\n"
     yield means.vocabulary.show(found.prefix) or "(nothing)"
-    yield f"\nA row's own prompt tokens, over {counted(len(found.prompts), 'row')}:\n"
+    yield f"\nA {unit}'s own {'' if names else 'prompt '}tokens, over {counted(len(found.prompts), unit)}:\n"
     yield from _histogram([len(prompt.own_ids) for prompt in found.prompts])
     yield ""
-    for failure in found.failures[:3]:
-        yield f"Row {failure.key} will be an error ({failure.error_type}): {failure.error}"
+    yield from _failures(found, names)
     yield from _cuts(spec, found)
     if found.neutralised:
         hold = "holds" if found.neutralised == 1 else "hold"
-        yield f"{counted(found.neutralised, 'row')} {hold} special tokens of the model, which stay plain text."
+        yield f"{counted(found.neutralised, unit)} {hold} special tokens of the model, which stay plain text."
     if twins := len(found.prompts) - found.n_computed:
         has = "has" if twins == 1 else "have"
-        yield f"{counted(twins, 'row')} {has} the same prompt as another, and will share its answer."
+        same = "text" if names else "prompt"
+        yield f"{counted(twins, unit)} {has} the same {same} as another, and will share its answer."
     yield from _estimate(spec, means, found, len(sample), n_rows, batch_rows)
+
+
+def _failures(found: Rehearsal, names: Sequence[str]) -> Iterator[str]:
+    """The first three; what is wrong with several questions of a row, once."""
+    alike: dict[tuple[str, str | None, str | None], list[str]] = {}
+    for failure in found.failures:
+        its = alike.setdefault((failure.key, failure.error_type, failure.error), [])
+        its += [names[failure.row_id % len(names)]] if names else []
+    for (key, kind, error), its in list(alike.items())[:3]:
+        asked = f" ({', '.join(its)})" if its else ""
+        yield f"Row {key}{asked} will be an error ({kind}): {error}"
+
+
+def _shown(found: Rehearsal, names: Sequence[str]) -> Iterator[tuple[str, Prompt]]:
+    """The first prompt of each question that has any, or the first three of the only one."""
+    if not names:
+        yield from zip(("first", "second", "third"), found.prompts, strict=False)
+    for place, name in enumerate(names):
+        yield from ((f"first {name}", prompt) for prompt in _of_question(found, place, len(names))[:1])
+
+
+def _of_question(found: Rehearsal, place: int, count: int) -> list[Prompt]:
+    return [prompt for prompt in found.prompts if prompt.row_id % count == place]
 
 
 def _advice(found: Rehearsal, better: Reordering | None) -> Iterator[str]:
@@ -92,28 +115,39 @@ def _advice(found: Rehearsal, better: Reordering | None) -> Iterator[str]:
 def _cuts(spec: JobSpec, found: Rehearsal) -> Iterator[str]:
     cut = [prompt for prompt in found.prompts if prompt.cut_tokens]
     if cut:
+        what = "prompt" if spec.questions else "row"
         of_first = f"of the first one, row {cut[0].key}, {counted(cut[0].cut_tokens, 'token')}"
-        yield f"{counted(len(cut), 'row')} will be cut to fit (--on-too-long {spec.on_too_long}): {of_first}."
+        yield f"{counted(len(cut), what)} will be cut to fit (--on-too-long {spec.on_too_long}): {of_first}."
 
 
 def _estimate(
     spec: JobSpec, means: Means, found: Rehearsal, n_sample: int, n_rows: int | None, batch_rows: int
 ) -> Iterator[str]:
-    rows = n_sample if n_rows is None else n_rows
+    rows, count = n_sample if n_rows is None else n_rows, len(spec.asked)
     computed = found.own_tokens + len(found.prefix)
     of = "the input" if n_rows is not None else f"the first {counted(rows, 'row')} (there are more)"
-    yield f"Estimate for {of}: {counted(rows, 'row')}, {computed:,} prompt tokens to compute,"
-    longest = min(spec.max_tokens, means.model.context) if spec.writes else 0
-    least, most = found.seconds(rows, 0), found.seconds(rows, longest * spec.n)
-    each = f"{spec.n} to a row, up to {longest} tokens each" if spec.n > 1 else f"up to {longest} tokens"
-    until = f" to {duration(most)}, by the length of the answers ({each})" if longest else ""
+    each = f" with {count} answers each" if spec.questions else ""
+    yield f"Estimate for {of}: {counted(rows, 'row')}{each}, {computed:,} prompt tokens to compute,"
+    longest = [min(asked.max_tokens, means.model.context) if asked.writes else 0 for asked in spec.asked]
+    written = sum(tokens * asked.n for tokens, asked in zip(longest, spec.asked, strict=True))
+    least, most = found.seconds(rows * count, 0), found.seconds(rows * count, written / count)
+    limit = f"up to {written} tokens to a row" if spec.questions else f"up to {longest[0]} tokens"
+    limit = f"{spec.n} to a row, {limit} each" if spec.n > 1 else limit
+    until = f" to {duration(most)}, by the length of the answers ({limit})" if written else ""
     yield f"{found.reused:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
-    yield f"Memory beside the model: roughly {size(_batch_bytes(spec, means, found, longest, batch_rows))}."
+    yield f"Memory beside the model: roughly {size(_batch_bytes(spec, means, found, max(longest), batch_rows))}."
+    for place, asked in enumerate(spec.asked):
+        for line in _task(asked, _of_question(found, place, count)):
+            yield f"{spec.questions[place].name}: {line}" if spec.questions else line
+
+
+def _task(spec: JobSpec, prompts: Sequence[Prompt]) -> Iterator[str]:
+    """What its prompt does not show."""
     if spec.choices and spec.multi_label:
-        holds, fails = questions(spec.choices[:1])
+        holds, fails = verdicts(spec.choices[:1])
         yield f'Each label is asked for by itself: whether the prompt goes on with "{holds}" or with "{fails}".'
     if spec.score is not None:
-        scored = sum(len(prompt.target) for prompt in found.prompts)
+        scored = sum(len(prompt.target) for prompt in prompts)
         yield f"The text of {spec.score} will be scored behind the prompt: {counted(scored, 'token')} in these rows."
     if spec.constraint is not None:
         shape = {"json_schema": "JSON schema", "regex": "regular expression", "grammar": "grammar"}
@@ -125,7 +159,9 @@ def _estimate(
 
 def _batch_bytes(spec: JobSpec, means: Means, found: Rehearsal, longest: int, batch_rows: int) -> int:
     """Of the batch of the longest rows."""
-    own = sorted((prompt.tokens for prompt in found.prompts for _ in range(spec.n)), reverse=True)[:batch_rows]
+    samples = [asked.n for asked in spec.asked]
+    each = (prompt.tokens for prompt in found.prompts for _ in range(samples[prompt.row_id % len(samples)]))
+    own = sorted(each, reverse=True)[:batch_rows]
     return predicted_bytes(means.model, len(found.prefix), own, longest)
 
 

@@ -8,6 +8,7 @@ from jobs.progress import shown
 from jobs.report import report
 from jobs.session import Session
 from jobs.standing import Standing, State, standing
+from jobs.tables import unit
 from pipeline.errors import TryAgain
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord
@@ -26,7 +27,7 @@ def follow(session: Session, job: JobRecord, spec: JobSpec, *, as_json: bool) ->
     if found.state is State.DONE:
         return report(session, found.job, spec, as_json=as_json)
     why = f": {found.job.error}" if found.job.error else ""
-    recorded = f"{found.figures.recorded} of {found.figures.total} rows recorded"
+    recorded = f"{found.figures.recorded} of {found.figures.total} {unit(job)}s recorded"
     _say(session, f"The job is {found.state}{why}")
     _say(session, f"{recorded}; go on with: pipeline resume {shlex.quote(job.name)}")
     return exit_codes.FAILED if found.job.error else exit_codes.STOPPED
@@ -35,7 +36,7 @@ def follow(session: Session, job: JobRecord, spec: JobSpec, *, as_json: bool) ->
 def _until_it_ends(session: Session, job: JobRecord) -> Standing:
     """Done, cancelled or paused. What holds it up is said once; a database that is away for a while is waited for."""
     said = None
-    with shown(session.notes, lambda: session.figures(job)) as on_change:
+    with shown(session.notes, lambda: session.figures(job), unit(job)) as on_change:
         while True:
             try:
                 found = standing(session.database, session.settings, job.id)

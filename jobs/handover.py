@@ -11,7 +11,7 @@ from jobs.manner import Manner
 from jobs.session import Session
 from jobs.standing import standing
 from jobs.status import print_json, tell_next
-from jobs.tables import counted
+from jobs.tables import counted, unit
 from pipeline.ingest.places import deposit, join
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord
@@ -35,7 +35,8 @@ def hand_over(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -
     if manner.as_json:
         print_json(found)
     else:
-        click.echo(f"{job.name} is with the fleet: {counted(found.figures.total or 0, 'row')} to be answered.")
+        to_do = f"{counted(found.figures.total or 0, unit(job))} to be {'given' if job.questions else 'answered'}"
+        click.echo(f"{job.name} is with the fleet: {to_do}.")
         if spec.output is not None:
             click.echo(f"Once it is done, `pipeline resume {shlex.quote(job.name)}` writes {spec.output}.")
         tell_next(found)

@@ -25,7 +25,8 @@ _COLUMNS = (
 def jobs(as_json: bool) -> None:
     """List all jobs, the newest first: a table on a terminal, tab-separated lines in a pipe.
 
-    ROWS are those with an answer or an error, and all, or ? while the input is still being read. A job is `interrupted`
+    ROWS are those with an answer or an error, and all, or ? while the input is still being read; of
+    several questions each answer to a row counts. A job is `interrupted`
     where nothing on this machine works on it; `pipeline resume` goes on with it.
     """
     settings = Settings.from_environment()

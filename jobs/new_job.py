@@ -67,6 +67,7 @@ def _create(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Sou
             input_digest,
             fleet=in_fleet,
             priority=spec.priority,
+            questions=[question.name for question in spec.questions],
         )
     except RefusedError as error:
         if _known(session, spec.name) is None:

@@ -4,6 +4,7 @@ import shlex
 
 import click
 
+from jobs.tables import unit
 from pipeline.errors import RefusedError
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
@@ -29,5 +30,6 @@ def pause(job: str) -> None:
     Ledger(database).pause(found.id)
     figures = progress(database, found.id)
     total = "all" if figures.total is None else f"{figures.total:,}"
-    click.echo(f"{found.name} is paused: {figures.finished:,} of {total} rows finished; what is begun is ended first.")
+    finished = f"{figures.finished:,} of {total} {unit(found)}s finished"
+    click.echo(f"{found.name} is paused: {finished}; what is begun is ended first.")
     click.echo(f"`pipeline resume {shlex.quote(found.name)}` goes on with it.")

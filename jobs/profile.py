@@ -14,7 +14,7 @@ from jobs.submit import asked_spec, submit
 from jobs.tables import Column, counted, duration, print_table
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.paths import require_columns
-from pipeline.prompts.shapes import shape_of
+from pipeline.prompts.shapes import columns_of
 from pipeline.settings import Settings
 from pipeline.source import source_of
 from pipeline.spec import JobSpec
@@ -56,7 +56,7 @@ def profile(inputs: tuple[str, ...], job_file: Path | None, rows: int, as_json: 
     """
     spec, source_url = asked_spec(inputs, job_file, flags)
     source = source_of(spec, source_url or Settings.from_environment().source_url)
-    require_columns(source.schema, [*shape_of(spec).columns, *spec.beside])
+    require_columns(source.schema, columns_of(spec))
     found = _profile(spec, source, rows)
     if as_json:
         figures = asdict(found) | {"rate": found.rate}
@@ -76,7 +76,7 @@ def _profile(spec: JobSpec, source: Source, n_rows: int) -> "Profile":
     settings = Settings.from_environment()
     settings.make_home()
     n_rows = n_rows if spec.limit is None else min(n_rows, spec.limit)
-    rows = [Row(place, str(place), values) for place, values in enumerate(peek(source, n_rows, shape_of(spec).columns))]
+    rows = [Row(place, str(place), values) for place, values in enumerate(peek(source, n_rows, columns_of(spec)))]
     if not rows:
         raise source.without_rows()
     notes = Console(stderr=True, highlight=False)

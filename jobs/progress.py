@@ -26,9 +26,9 @@ def waiting(console: Console, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def shown(console: Console, read: Callable[[], Figures]) -> Iterator[Callable[[], None]]:
-    """Gives the function to call when the job's figures, which `read` reads, have changed."""
-    meter = Meter(read())
+def shown(console: Console, read: Callable[[], Figures], unit: str = "row") -> Iterator[Callable[[], None]]:
+    """Gives the function to call when the job's figures, which `read` reads, have changed. They count such units."""
+    meter = Meter(read(), unit=unit)
     if console.is_terminal:
         yield from _bar(console, read, meter)
     else:
@@ -38,14 +38,15 @@ def shown(console: Console, read: Callable[[], Figures]) -> Iterator[Callable[[]
 class Meter:
     """Rates of this run, which need not be the job's first."""
 
-    def __init__(self, start: Figures, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._start, self._clock, self._started = start, clock, clock()
+    def __init__(self, start: Figures, clock: Callable[[], float] = time.perf_counter, *, unit: str = "row") -> None:
+        """`unit` is what the figures count."""
+        self._start, self.unit, self._clock, self._started = start, unit, clock, clock()
 
     def words(self, now: Figures) -> str:
         seconds = max(self._clock() - self._started, 1e-9)
         rows = (now.recorded - self._start.recorded) / seconds
         tokens = (_tokens(now) - _tokens(self._start)) / seconds
-        parts = [f"{rows:.1f} rows/s", f"{tokens:,.0f} tokens/s", f"{reuse(now):.0%} of prompt tokens reused"]
+        parts = [f"{rows:.1f} {self.unit}s/s", f"{tokens:,.0f} tokens/s", f"{reuse(now):.0%} of prompt tokens reused"]
         if rows and now.total is not None and now.recorded < now.total:
             parts.append(f"{duration((now.total - now.recorded) / rows)} left")
         return ", ".join(parts)
@@ -62,14 +63,14 @@ def _tokens(figures: Figures) -> int:
 
 
 def _bar(console: Console, read: Callable[[], Figures], meter: Meter) -> Iterator[Callable[[], None]]:
-    columns = (SpinnerColumn(), BarColumn(24), TextColumn("{task.completed}/{task.total} rows, {task.description}"))
+    columns = (SpinnerColumn(), BarColumn(24), TextColumn("{task.completed}/{task.total} {task.description}"))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         now = read()
-        task = bar.add_task("starting", total=now.total, completed=now.recorded)
+        task = bar.add_task(f"{meter.unit}s, starting", total=now.total, completed=now.recorded)
 
         def update() -> None:
             now = read()
-            bar.update(task, completed=now.recorded, total=now.total, description=meter.words(now))
+            bar.update(task, completed=now.recorded, total=now.total, description=f"{meter.unit}s, {meter.words(now)}")
 
         yield update
 
@@ -82,6 +83,6 @@ def _lines(console: Console, read: Callable[[], Figures], meter: Meter) -> Itera
         now = read()
         if time.monotonic() - last >= _LINE_EVERY_S or now.recorded == now.total:
             last = time.monotonic()
-            console.print(f"{now.recorded}/{now.total} rows, {meter.words(now)}", soft_wrap=True)
+            console.print(f"{now.recorded}/{now.total} {meter.unit}s, {meter.words(now)}", soft_wrap=True)
 
     yield update

@@ -12,6 +12,7 @@ from pipeline.ingest.inputs import is_input
 from pipeline.rows import Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
+from pipeline.store.answers import count_rows
 from pipeline.store.database import Database, open_database
 from pipeline.store.export import Format, export
 from pipeline.store.queries import find_job, progress
@@ -36,7 +37,11 @@ _TABLE_LINES = 20
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there: .csv, .jsonl or .parquet."
 )
-@click.option("--status", type=click.Choice([status.value for status in Status]), help="Only rows that ended so.")
+@click.option(
+    "--status",
+    type=click.Choice([status.value for status in Status]),
+    help="Only rows that ended so, or one of whose answers did.",
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -97,6 +102,8 @@ def _by_suffix(output: Path) -> Format:
 def _show(database: Database, job: JobRecord, status: Status | None, limit: int) -> None:
     figures = progress(database, job.id)
     available = figures.finished if status is None else int(getattr(figures, status, 0))
+    if job.questions and available:
+        available = count_rows(database, job, status)
     if not available:
         which = "no results yet" if status is None else f"no rows that ended as {status}"
         click.echo(f"{job.name} has {which}.", err=True)

@@ -25,7 +25,8 @@ def retry(job: str, **manner: Any) -> None:
     session = Session.open(Settings.from_environment())
     found = find_job(session.database, job)
     count = session.ledger.retry_errors(found.id, session.settings.batch_rows)
-    session.notes.print(f"Error rows of {found.name} to be answered again: {count}", soft_wrap=True)
+    what = "Errors" if found.questions else "Error rows"
+    session.notes.print(f"{what} of {found.name} to be answered again: {count}", soft_wrap=True)
     if count == 0:
         return
     status = go_on(session, find_job(session.database, found.id), Manner(**manner))

@@ -8,6 +8,7 @@ from jobs import exit_codes
 from jobs.progress import shown, waiting
 from jobs.report import report
 from jobs.session import Session
+from jobs.tables import unit
 from pipeline.errors import PipelineError
 from pipeline.journey import Journey
 from pipeline.means import Means
@@ -48,13 +49,13 @@ def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outco
         session.settings.lease_s,
         partial(keys_of, session.database),
     )
-    with shown(session.notes, lambda: session.figures(job)) as on_change:
+    with shown(session.notes, lambda: session.figures(job), unit(job)) as on_change:
         return runner.run(stop, lambda: find_job(session.database, job.id).state, on_change)
 
 
 def _stopped(session: Session, job: JobRecord, outcome: Outcome) -> int:
     figures = session.figures(job)
     what = "The job was cancelled: " if outcome is Outcome.CANCELLED else ""
-    recorded = f"{figures.recorded} of {figures.total} rows recorded"
+    recorded = f"{figures.recorded} of {figures.total} {unit(job)}s recorded"
     session.notes.print(f"{what}{recorded}; go on with: pipeline resume {shlex.quote(job.name)}", soft_wrap=True)
     return exit_codes.STOPPED

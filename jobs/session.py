@@ -75,7 +75,7 @@ class Session:
     def cut_rows(self, job: JobRecord) -> int:
         """Of the input, those that are in shards."""
         shards = list_shards(self.database, job.id)
-        return shards[-1].row_to if shards else 0
+        return shards[-1].row_to // job.n_questions if shards else 0
 
     @contextmanager
     def _alone(self, job: JobRecord) -> Iterator[None]:
@@ -94,7 +94,8 @@ class Session:
         from pipeline.journey import cut_job
 
         shards = list_shards(self.database, job.id)
-        shard_rows = shards[0].row_to - shards[0].row_from if shards else self.settings.shard_rows
+        answers = len(shards[0].rows) if shards else self.settings.shard_rows
+        shard_rows = max(1, answers // job.n_questions)
         directory = self.settings.shard_directory(job.id)
         with waiting(self.notes, "Reading the input ..."):
             tally = cut_job(self.ledger, job, spec, source, directory, shard_rows, self.cut_rows(job))

@@ -50,6 +50,11 @@ class Standing:
         return self.figures.recorded
 
     @property
+    def n_rows(self) -> int | None:
+        """Of the input, whose figures count each question of a row; None until it is cut to its end."""
+        return None if self.figures.total is None else self.figures.total // self.job.n_questions
+
+    @property
     def active_s(self) -> float | None:
         """From the first batch taken up to the latest one answered."""
         started, finished = self.figures.started_at, self.figures.finished_at
@@ -59,7 +64,7 @@ class Standing:
     def rows_per_s(self) -> float | None:
         """Answers only: a row that failed before it reached the model, or was copied, took none of that time."""
         answered = self.figures.ok + self.figures.truncated - self.figures.copied
-        return answered / self.active_s if self.active_s else None
+        return answered / self.job.n_questions / self.active_s if self.active_s else None
 
     @property
     def reuse_share(self) -> float | None:
@@ -76,18 +81,20 @@ class Standing:
     def as_json(self) -> dict[str, object]:
         """Times are ISO 8601 in UTC."""
         job, figures = self.job, self.figures
+        counts = {
+            "total": figures.total,
+            "ok": figures.ok,
+            "truncated": figures.truncated,
+            "error": figures.error,
+            "cancelled": figures.cancelled,
+            "copied": figures.copied,
+        }
+        asked = {"questions": job.questions, "rows": {"total": self.n_rows}, "answers": counts}
         return {
             "job": job.name,
             "id": job.id,
             "state": self.state,
-            "rows": {
-                "total": figures.total,
-                "ok": figures.ok,
-                "truncated": figures.truncated,
-                "error": figures.error,
-                "cancelled": figures.cancelled,
-                "copied": figures.copied,
-            },
+            **(asked if job.questions else {"rows": counts}),
             "submitted_at": iso(job.submitted_at),
             "finished_at": iso(job.finished_at),
             "active_seconds": self.active_s,

@@ -10,7 +10,7 @@ from jobs.fleet import Fleet
 from jobs.fleet_shown import fleet_json, print_workers, queue_words, work_json
 from jobs.reuse import why_reuse_differs
 from jobs.standing import Standing, State, standing
-from jobs.tables import counted, duration
+from jobs.tables import counted, duration, unit
 from pipeline.errors import NotFoundError
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
@@ -83,21 +83,22 @@ def tell_next(found: Standing) -> None:
 
 
 def _sentence(found: Standing) -> str:
-    name, total = found.job.name, found.figures.total
-    so_far = f"{found.figures.finished:,} of {counted(total, 'row')} finished" if total is not None else ""
+    name, total, finished = found.job.name, found.figures.total, found.figures.finished
+    what, to_rows = unit(found.job), f" to {counted(found.n_rows or 0, 'row')}" if found.job.questions else ""
+    so_far = f"{finished:,} of {counted(total, what)}{to_rows} finished" if total is not None else ""
     match found.state:
         case State.DONE:
-            return f"{name} is done: {counted(found.figures.finished, 'row')} finished."
+            return f"{name} is done: {counted(finished, what)}{to_rows} finished."
         case State.CUTTING if found.in_fleet is not None:
-            return f"{name} is being cut: its input is still being read, {found.figures.finished:,} rows are finished."
+            return f"{name} is being cut: its input is still being read, {finished:,} {what}s are finished."
         case State.CUTTING:
             return f"{name} is being cut: its input is still being read."
         case State.RUNNING:
             return f"{name} is running: {so_far}."
         case State.PAUSED:
-            return f"{name} is paused: {so_far or f'{found.figures.finished:,} rows finished'}."
+            return f"{name} is paused: {so_far or f'{finished:,} {what}s finished'}."
         case State.CANCELLED:
-            return f"{name} is cancelled: {counted(found.recorded, 'row')} had been recorded before."
+            return f"{name} is cancelled: {counted(found.recorded, what)} had been recorded before."
         case State.INTERRUPTED if total is None:
             return f"{name} was interrupted while its input was being read; nothing recorded is lost."
         case State.INTERRUPTED:
@@ -114,9 +115,12 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         "waiting": (figures.total or figures.finished) - figures.finished,
     }
     copied = f"; {figures.copied:,} of them copied from earlier answers" if figures.copied else ""
-    yield "rows", (", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet") + copied
+    total = "?" if found.n_rows is None else f"{found.n_rows:,}"
+    each = f"{total} with {counted(found.job.n_questions, 'answer')} each: " if found.job.questions else ""
+    told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet"
+    yield "rows", each + told + copied
     if figures.cut or figures.neutralised:
-        yield "texts", "; ".join(_of_texts(figures))
+        yield "texts", "; ".join(_of_texts(figures, "prompt" if found.job.questions else "row"))
     if found.rows_per_s is not None and found.active_s is not None:
         yield "speed", f"{found.rows_per_s:,.1f} rows/s over {duration(found.active_s)}"
     if found.reuse_share is not None:
@@ -134,12 +138,16 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         yield "stopped", found.job.error
 
 
-def _of_texts(figures: Progress) -> Iterator[str]:
+def _of_texts(figures: Progress, what: str) -> Iterator[str]:
     if figures.cut:
-        yield f"{counted(figures.cut, 'row')} {'was' if figures.cut == 1 else 'were'} cut to fit"
+        yield f"{counted(figures.cut, what)} {'was' if figures.cut == 1 else 'were'} cut to fit"
     if figures.neutralised:
         hold = "holds" if figures.neutralised == 1 else "hold"
-        yield f"{counted(figures.neutralised, 'row')} {hold} special tokens of the model, which stayed plain text"
+        yield f"{counted(figures.neutralised, what)} {hold} special tokens of the model, which stayed plain text"
+
+
+def _failed(found: Standing) -> str:
+    return "error" if found.job.questions else "error row"
 
 
 def _next(found: Standing) -> dict[str, str]:
@@ -152,7 +160,7 @@ def _next(found: Standing) -> dict[str, str]:
         commands[f"pipeline results {name}"] = "shows the answers"
     if found.state is State.DONE and found.figures.error:
         commands[f"pipeline results {name} --status error"] = "shows what went wrong"
-        commands[f"pipeline retry {name}"] = f"answers the {counted(found.figures.error, 'error row')} again"
+        commands[f"pipeline retry {name}"] = f"answers the {counted(found.figures.error, _failed(found))} again"
     if found.state in (State.CUTTING, State.RUNNING):
         if found.in_fleet is not None:
             commands[f"pipeline resume {name} --wait"] = "follows it to its end, and shows the answers then"

@@ -13,7 +13,7 @@ from pipeline.ingest.inputs import is_input
 from pipeline.ingest.paths import require_columns
 from pipeline.job_file import place, read_job_file
 from pipeline.prompts.cut_column import column_to_cut
-from pipeline.prompts.shapes import shape_of
+from pipeline.prompts.shapes import columns_of, shape_of, told_of
 from pipeline.settings import Settings
 from pipeline.source import source_of
 from pipeline.spec import JobSpec, build_spec
@@ -22,7 +22,10 @@ from pipeline.spec import JobSpec, build_spec
 @click.command(short_help="Answer every row of a table.")
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
 @click.option(
-    "--job", "job_file", type=click.Path(path_type=Path), help="YAML file with these fields; flags win over it."
+    "--job",
+    "job_file",
+    type=click.Path(path_type=Path),
+    help="YAML file with these fields, messages or questions; flags win over it.",
 )
 @click.option("--sql", metavar="SELECT", help="The rows are those of this statement, or of @FILE, on --from.")
 @click.option("--from", "database", metavar="URL", help="Database that --sql reads; its password is never kept.")
@@ -149,9 +152,10 @@ def submit(
     if spec.output is not None and is_input(spec.inputs, spec.output):
         raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
     source = source_of(spec, settings.source_url)
-    shape = shape_of(spec)
-    column_to_cut(spec, shape)
-    require_columns(source.schema, [*shape.columns, *spec.beside, *([spec.key] if spec.key else [])])
+    for number, asked in enumerate(spec.asked):
+        with told_of(spec, number):
+            column_to_cut(asked, shape_of(asked))
+    require_columns(source.schema, [*columns_of(spec), *([spec.key] if spec.key else [])])
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job

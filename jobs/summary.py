@@ -8,7 +8,7 @@ import click
 from jobs.answers import print_answers, rows_to_show
 from jobs.standing import standing
 from jobs.status import print_json, tell
-from jobs.tables import counted
+from jobs.tables import counted, unit
 from pipeline.rows import Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -30,7 +30,7 @@ def print_summary(settings: Settings, database: Database, job: JobRecord, spec: 
     click.echo()
     for line in _errors(database, job):
         click.echo(line)
-    if spec.writes:
+    if spec.writes and not spec.questions:
         click.echo(f"An answer had up to {counted(spec.max_tokens, 'token')}; --max-tokens changes that.\n")
     tell(found)
 
@@ -41,6 +41,7 @@ def _errors(database: Database, job: JobRecord) -> Iterator[str]:
     counts = Counter(row.error_type for row in failed)
     for kind, count in counts.most_common():
         first = next(row for row in failed if row.error_type == kind)
-        yield f"{counted(count, 'row')} ended with the error {kind}. Row {first.key}: {first.error}"
+        question = f", {job.questions[first.row_id % len(job.questions)]}" if job.questions else ""
+        yield f"{counted(count, unit(job))} ended with the error {kind}. Row {first.key}{question}: {first.error}"
     if counts:
         yield ""

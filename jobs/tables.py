@@ -7,6 +7,8 @@ from typing import Literal
 
 import click
 
+from pipeline.store.records import JobRecord
+
 #: More of a cell is never shown, however wide the terminal; what a script needs whole, it asks for in another format.
 _CELL_CHARACTERS = 200
 
@@ -48,6 +50,11 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 def counted(count: int, noun: str) -> str:
     """`1 row`, `2,000 rows`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def unit(job: JobRecord) -> str:
+    """What its figures count: of several questions, each has an answer of its own to every row."""
+    return "answer" if job.questions else "row"
 
 
 def left_out(left: int, read: int) -> str:

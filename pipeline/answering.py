@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from pipeline.encoding import Encoding
-from pipeline.identity import Identity
+from pipeline.identity import Identities
 from pipeline.inference.bisection import run_bisecting
 from pipeline.inference.completions import Finished
 from pipeline.inference.engine import Engine
@@ -28,7 +28,7 @@ class Answered:
     finished: Finished
     failures: tuple[Completion, ...]  #: of rows that have no prompt
     payload: Payload
-    identity: Identity | None  #: of answers that would be the same again
+    identity: Identities  #: of answers that would be the same again
 
     def written(self) -> tuple[list[Completion], BatchTiming]:
         """A completion for each of the claim's rows; may be called on another thread than the one that computes."""
@@ -42,7 +42,7 @@ class Answered:
     def _rows(self, prompt: Prompt, completion: Completion) -> list[Completion]:
         """Of twins, one is enough to be found again."""
         own, *copies = for_each_row(prompt, completion)
-        if self.identity is None or completion.status is Status.ERROR:
+        if completion.status is Status.ERROR:
             return [own, *copies]
         return [replace(own, prompt_hash=self.identity.of(self.payload.prefix, prompt)), *copies]
 

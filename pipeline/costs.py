@@ -12,7 +12,7 @@ class Costs:
     level_s: float  #: a level of nodes, in each forward that reads it
     reader_s: float  #: a token that reads a node, in the forward that computes it
 
-    def saved(self, *, tokens: int, rows: int, below: int, steps: int) -> float:
+    def saved(self, *, tokens: int, rows: int, below: int, steps: float) -> float:
         """By one node of so many tokens over so many rows, its share of a level left out.
 
         `below` are the prompt tokens under it, those that are shared counted once; each row decodes `steps` tokens.

@@ -5,7 +5,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from pipeline.errors import RowError, SpecError
-from pipeline.prompts.choices import questions
+from pipeline.prompts.choices import verdicts
 from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.conversation import Shape
 from pipeline.prompts.failure import failure
@@ -91,7 +91,7 @@ def _check_examples(spec: JobSpec, vocabulary: Vocabulary) -> None:
 def _choose(spec: JobSpec, labels: tuple[str, ...], encoder: PromptEncoder) -> Choose:
     label_ids = encoder.continuations(labels, nested=spec.length_normalize or spec.multi_label)
     if spec.multi_label:
-        label_ids = encoder.continuations(questions(labels), nested=True)
+        label_ids = encoder.continuations(verdicts(labels), nested=True)
     content_free = encoder.content_free() if spec.prior_correction else ()
     return Choose(labels, tuple(label_ids), spec.length_normalize, spec.multi_label, content_free)
 

@@ -1,25 +1,24 @@
 """Stages 2 and 3 of one job, without a model: a shard's rows become prompts, and prompts become batches."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from pipeline.buckets import Budget, PlannedBatch, batch_rows, budget, plan
+from pipeline.asking import Asking
+from pipeline.buckets import Budget, PlannedBatch, batch_rows, budget, plan, samples_each
 from pipeline.costs import Costs
-from pipeline.encoder import make_encoder, make_task
-from pipeline.fitting import Fitting
-from pipeline.identity import Identity
+from pipeline.identity import Identities
 from pipeline.ingest.rows import read_rows
 from pipeline.prefix_tree import additions, with_cuts
-from pipeline.prompts.shapes import shape_of
+from pipeline.prompts.shapes import columns_of
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Completion, Generate, Prompt, Row, Task
+from pipeline.rows import Asked, Completion, Prompt, Row, tasks_of
 from pipeline.settings import Settings
 from pipeline.sharing import foretell
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord, ShardRecord
 from pipeline.timing import Stopwatch
-from pipeline.twins import distinct, for_each_row
+from pipeline.twins import for_each_row
 
 #: Rows on which the encoder proves its shortcuts before it takes them.
 SAMPLE_ROWS = 64
@@ -59,34 +58,34 @@ class Encoding:
         first: ShardRecord,
     ) -> None:
         """`context` is the model's, `first` the job's shard 0. Raises JobError, or TryAgain."""
-        shape = shape_of(spec)
-        self._costs, self._settings, self._key, self._dedupes = costs, settings, spec.key, spec.dedupes
-        self.columns = (*shape.columns, *spec.beside)
+        self._costs, self._settings, self._key = costs, settings, spec.key
+        self._reuses, self._questions = spec.reuse_results, len(spec.questions) or 1
+        self.columns = columns_of(spec)
         sample = list(islice(self._read(first), SAMPLE_ROWS))
-        self._encoder = make_encoder(spec, shape, vocabulary, job.submitted, sample)
-        self.task = make_task(spec, self._encoder)
-        #: Of answers that would be the same again; None where they are drawn.
-        self.identity = Identity(spec, job.model_digest, self.task) if spec.temperature == 0 else None
-        self._reuses = spec.reuse_results
-        self._fitting = Fitting(spec, shape, vocabulary, self._encoder, self.task, context)
+        self._asking = Asking(spec, vocabulary, context, job.submitted, sample)
+        self.identity = Identities(spec, job.model_digest, self.task)
 
     @property
     def prefix(self) -> tuple[int, ...]:
         """Token ids that all prompts of the job continue."""
-        return self._encoder.prefix
+        return self._asking.prefix
 
     @property
-    def samples(self) -> int:
-        """Answers to each row."""
-        return self.task.samples if isinstance(self.task, Generate) else 1
+    def task(self) -> Asked:
+        return self._asking.task
+
+    @property
+    def samples(self) -> float:
+        """Answers to each row, on average over its questions."""
+        return samples_each(self.task)
 
     def shard(self, shard: ShardRecord, within: Budget | None = None, recall: Recall | None = None) -> Encoded:
         """Batches are `within` the budget, by itself that of the settings. Where the job reuses results, `recall` is
         asked for them. Raises InputError or TryAgain."""
-        watch, neutralised = Stopwatch(), self._encoder.neutralised
+        watch, neutralised = Stopwatch(), self._asking.neutralised
         with watch.stage("encode"):
             prompts, failures = self._encode(self._read(shard))
-            left, copies = self._recalled(self._distinct(prompts), recall)
+            left, copies = self._recalled(self._asking.distinct(prompts), recall)
             groups = grouped(left, self._costs, self.task, within or budget(self._settings, None))
         planned = [batch for batch, _ in groups]
         sharing = foretell(self.prefix, [prompt for _, batch in groups for prompt in batch], self.task)
@@ -96,7 +95,7 @@ class Encoding:
             failures,
             watch.seconds["encode"],
             n_cut=sum(prompt.cut_tokens > 0 for prompt in prompts),
-            n_neutralised=self._encoder.neutralised - neutralised,
+            n_neutralised=self._asking.neutralised - neutralised,
             copies=copies,
             prompt_tokens=sharing.prompt_tokens,
             planned_tokens=sharing.computed_tokens + (len(self.prefix) if shard.shard_no == 0 else 0),
@@ -104,15 +103,16 @@ class Encoding:
 
     def rows(self, shard: ShardRecord, row_ids: Sequence[int]) -> tuple[tuple[Prompt, ...], list[Completion]]:
         """The prompts of a batch once more, or why a row has none. Raises InputError or TryAgain."""
-        prompts, failures = self._encode(self._read(shard, row_ids))
-        shared = with_cuts(self._distinct(prompts), self._costs, self.task, self._settings.batch_rows)
+        prompts, failures = self._encode(self._read(shard, row_ids), row_ids)
+        shared = with_cuts(self._asking.distinct(prompts), self._costs, self.task, self._settings.batch_rows)
         return tuple(shared), failures
 
     def _recalled(self, prompts: Sequence[Prompt], recall: Recall | None) -> tuple[Sequence[Prompt], list[Completion]]:
         """The prompts that are to be answered, and the completions of all rows that need not be."""
-        if not self._reuses or self.identity is None or recall is None:
+        if not self._reuses or recall is None:
             return prompts, []
-        hashes = [self.identity.of(self.prefix, prompt) for prompt in prompts]
+        # None of them is drawn where results are reused.
+        hashes = [self.identity.of(self.prefix, prompt) or b"" for prompt in prompts]
         answers = recall(hashes)
         copies = [
             copy
@@ -122,19 +122,21 @@ class Encoding:
         ]
         return [prompt for prompt, own in zip(prompts, hashes, strict=True) if own not in answers], copies
 
-    def _distinct(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
-        return distinct(prompts) if self._dedupes else prompts
-
     def _read(self, shard: ShardRecord, row_ids: Sequence[int] | None = None) -> Iterable[Row]:
-        return read_rows(shard.path, shard.row_from, columns=self.columns, key=self._key, row_ids=row_ids)
+        """Rows of the input, which `row_ids` name by their questions."""
+        count = self._questions
+        wanted = None if row_ids is None else {row_id // count for row_id in row_ids}
+        return read_rows(shard.path, shard.row_from // count, columns=self.columns, key=self._key, row_ids=wanted)
 
-    def _encode(self, rows: Iterable[Row]) -> tuple[list[Prompt], list[Completion]]:
+    def _encode(
+        self, rows: Iterable[Row], row_ids: Collection[int] | None = None
+    ) -> tuple[list[Prompt], list[Completion]]:
+        wanted = None if row_ids is None else frozenset(row_ids)
         prompts: list[Prompt] = []
         failures: list[Completion] = []
         remaining = iter(rows)
         while some := list(islice(remaining, _ENCODE_ROWS)):
-            for row, outcome in zip(some, self._encoder.encode(some), strict=True):
-                outcome = self._fitting.fit(row, outcome)
+            for outcome in self._asking.ask(some, wanted):
                 if isinstance(outcome, Prompt):
                     prompts.append(outcome)
                 else:
@@ -143,15 +145,16 @@ class Encoding:
 
 
 def grouped(
-    prompts: Sequence[Prompt], costs: Costs, task: Task, within: Budget
+    prompts: Sequence[Prompt], costs: Costs, asked: Asked, within: Budget
 ) -> list[tuple[PlannedBatch, tuple[Prompt, ...]]]:
     """Stage 3: what pays to share is marked, and rows that are best answered together come together."""
-    shared = with_cuts(prompts, costs, task, within.max_rows)
+    shared = with_cuts(prompts, costs, asked, within.max_rows)
     planned = plan(
         [(prompt.row_id, prompt.tokens) for prompt in shared],
-        max_rows=batch_rows(task, within.max_rows),
+        max_rows=batch_rows(asked, within.max_rows),
         max_tokens=within.max_tokens,
         together=additions(shared),
+        questions=len(tasks_of(asked)),
     )
     by_id = {prompt.row_id: prompt for prompt in shared}
     groups = [(batch, tuple(by_id[row_id] for row_id in batch.row_ids)) for batch in planned]

@@ -4,29 +4,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pipeline.asking import Asking
 from pipeline.costs import Costs
-from pipeline.encoder import make_encoder, make_task
 from pipeline.errors import SpecError
-from pipeline.fitting import Fitting
 from pipeline.means import Means
 from pipeline.prefix_tree import with_cuts
 from pipeline.prompts.conversation import Shape
-from pipeline.rows import Completion, Prompt, Row, Task
+from pipeline.rows import Asked, Completion, Prompt, Row
 from pipeline.sharing import Sharing, foretell, share_reused
 from pipeline.spec import JobSpec
-from pipeline.twins import distinct
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Its rows are sorted into those that can be answered and those that cannot, each in the input's order."""
+    """Its rows are sorted into those that can be answered and those that cannot, each in the input's order.
+
+    Where they are asked several questions, each question of a row counts for itself (rows.Questions).
+    """
 
     prefix: tuple[int, ...]
     prompts: tuple[Prompt, ...]  #: at least one
     distinct: tuple[Prompt, ...]  #: of these, the ones that are computed
     failures: tuple[Completion, ...]
     neutralised: int  #: rows whose text held special tokens
-    task: Task
+    task: Asked
 
     def sharing(self, costs: Costs, batch_rows: int) -> Sharing:
         return foretell(self.prefix, with_cuts(self.distinct, costs, self.task, batch_rows), self.task)
@@ -39,14 +40,10 @@ class Excerpt:
 
 def encode_excerpt(spec: JobSpec, means: Means, rows: Sequence[Row], shape: Shape | None = None) -> Excerpt:
     """With the job's own prompts, or others. Raises SpecError where none of the rows can be answered."""
-    shape = shape or means.shape
-    encoder = make_encoder(spec, shape, means.vocabulary, datetime.now().astimezone(), rows)
-    task = make_task(spec, encoder)
-    fitting = Fitting(spec, shape, means.vocabulary, encoder, task, means.model.context)
-    outcomes = [fitting.fit(row, outcome) for row, outcome in zip(rows, encoder.encode(rows), strict=True)]
+    asking = Asking(spec, means.vocabulary, means.model.context, datetime.now().astimezone(), rows, shape)
+    outcomes = asking.ask(rows)
     prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))
     if not prompts:
         raise SpecError(f"None of the first {len(rows)} rows can be answered. The first says: {failures[0].error}")
-    computed = tuple(distinct(prompts)) if spec.dedupes else prompts
-    return Excerpt(encoder.prefix, prompts, computed, failures, encoder.neutralised, task)
+    return Excerpt(asking.prefix, prompts, tuple(asking.distinct(prompts)), failures, asking.neutralised, asking.task)

@@ -34,23 +34,37 @@ class Fitting:
         context: int,
     ) -> None:
         """Raises SpecError where it is not plain which column is to be cut."""
-        self._how, self._column = spec.on_too_long, column_to_cut(spec, shape)
-        self._times = shape.times(self._column) if self._column else 0
+        self._how = spec.on_too_long
+        self.column = column_to_cut(spec, shape)  #: the one that may lose text; None: none may
+        self._times = shape.times(self.column) if self.column else 0
         self._vocabulary, self._encoder, self._task, self._context = vocabulary, encoder, task, context
 
-    def fit(self, row: Row, outcome: Prompt | Completion) -> Prompt | Completion:
-        """The row's prompt, cut where it leaves too little room, or the error that is its result."""
-        if self._column is None or not isinstance(outcome, Prompt):
-            return fit(outcome, self._encoder, self._task, self._context)
+    def fit(self, row: Row, outcome: Prompt | Completion) -> tuple[Prompt | Completion, str | None]:
+        """The row's prompt, cut where it leaves too little room, or the error that is its result; and what is left of
+        a text that was cut."""
+        if self.column is None or not isinstance(outcome, Prompt):
+            return fit(outcome, self._encoder, self._task, self._context), None
         tokens = self._tokens(outcome.own_ids)
         if tokens + answer_room(outcome, self._task, self._context) <= self._context:
-            return outcome
+            return outcome, None
         try:
-            return self._cut(outcome, self._encoder.values(row), self._column, tokens)
+            return self._cut(outcome, self._encoder.values(row), self.column, tokens)
         except RowError as error:
-            return failure(outcome, error, tokens)
+            return failure(outcome, error, tokens), None
 
-    def _cut(self, prompt: Prompt, values: Given, column: str, before: int) -> Prompt:
+    def with_text(self, row: Row, prompt: Prompt, text: str) -> Prompt:
+        """One that fits, with what was left of the text for another question; as it is where that does not fit."""
+        assert self.column is not None
+        try:
+            own_ids = self._own_ids(self._encoder.values(row), self.column, text)
+        except RowError:
+            return prompt
+        tokens, whole = self._tokens(own_ids), self._tokens(prompt.own_ids) + prompt.cut_tokens
+        if not own_ids or tokens + answer_room(prompt, self._task, self._context) > self._context:
+            return prompt
+        return replace(prompt, own_ids=own_ids, cut_tokens=max(0, whole - tokens))
+
+    def _cut(self, prompt: Prompt, values: Given, column: str, before: int) -> tuple[Prompt, str]:
         """The ids are those of the whole prompt with the cut text in it: lengths are guessed, and then proven."""
         room = answer_room(prompt, self._task, self._context)
         most = self._context - room
@@ -62,10 +76,11 @@ class Fitting:
         ruler = Ruler(self._vocabulary.plain, text)
         allowed = (most - without) // self._times
         for missed in range(_NEAR_MISSES + before.bit_length() + 1):
-            own_ids = self._own_ids(values, column, cut(self._how, ruler, allowed))
+            left = cut(self._how, ruler, allowed)
+            own_ids = self._own_ids(values, column, left)
             over = self._tokens(own_ids) - most
             if over <= 0 and own_ids:
-                return replace(prompt, own_ids=own_ids, cut_tokens=before - self._tokens(own_ids))
+                return replace(prompt, own_ids=own_ids, cut_tokens=before - self._tokens(own_ids)), left
             allowed = max(0, allowed - over // self._times - 1) if missed < _NEAR_MISSES else allowed // 2
         raise too_long_without(column, without, self._context, room)
 

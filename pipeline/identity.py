@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.rows import Prompt, Task
+from pipeline.rows import Asked, Prompt, Task, tasks_of
 from pipeline.spec import JobSpec
 
 _BYTES = 16
@@ -14,8 +14,21 @@ _BYTES = 16
 _VERSION = 1
 
 
+class Identities:
+    """Of one job's prompts, whichever question they are of."""
+
+    def __init__(self, spec: JobSpec, model_digest: str, asked: Asked) -> None:
+        pairs = zip(spec.asked, tasks_of(asked), strict=True)
+        self._each = [Identity(one, model_digest, task) if one.temperature == 0 else None for one, task in pairs]
+
+    def of(self, prefix: Sequence[int], prompt: Prompt) -> bytes | None:
+        """None where the answer would be drawn, and another one each time."""
+        identity = self._each[prompt.row_id % len(self._each)]
+        return None if identity is None else identity.of(prefix, prompt)
+
+
 class Identity:
-    """Of one job's prompts, on every worker the same."""
+    """Of the prompts of one question of a job, on every worker the same."""
 
     def __init__(self, spec: JobSpec, model_digest: str, task: Task) -> None:
         """`model_digest` is that of the model's files, and of its adapter's."""

@@ -59,9 +59,23 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
     for field in ("output", "examples"):
         if isinstance(file := fields.get(field), str):
             placed[field] = _absolute(file, base)
+    if isinstance(questions := fields.get("questions"), dict):
+        placed["questions"] = {name: _placed_question(name, own, fields, base) for name, own in questions.items()}
     inputs = [one] if isinstance(one := fields.get("inputs"), str) else one
     if isinstance(inputs, list | tuple):
         placed["inputs"] = [_absolute(name, base) if isinstance(name, str) and name else name for name in inputs]
+    return placed
+
+
+def _placed_question(name: object, own: object, job: dict[str, Any], base: Path) -> object:
+    """Its text goes on with the job's prompt, and so is of the same kind."""
+    if not isinstance(own, dict):
+        return own
+    placed = place({str(field): value for field, value in own.items()}, base)
+    if "template" in placed and "template" not in own:
+        if not str(job.get("prompt")).endswith(".j2"):
+            raise SpecError(f'The prompt of question "{name}" is a Jinja template, and the job\'s own prompt is not.')
+        del placed["template"]
     return placed
 
 

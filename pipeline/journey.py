@@ -17,14 +17,14 @@ from pipeline.store.records import Claim, JobRecord, ShardRecord
 def cut_job(
     ledger: Ledger, job: JobRecord, spec: JobSpec, source: Source, directory: str, shard_rows: int, cut_rows: int
 ) -> Tally:
-    """Stage 1. A shard is a file before it is in the ledger; the first `cut_rows` rows are there already."""
-    tally = Tally()
+    """Stage 1. A shard is a file before it is in the ledger; the input's first `cut_rows` rows are there already."""
+    tally, questions = Tally(), job.n_questions
     for shard in cut(
         source, directory, shard_rows=shard_rows, key=spec.key, limit=spec.limit, skip_rows=cut_rows, tally=tally
     ):
-        ledger.add_shard(job.id, shard.shard_no, shard.path, shard.row_from, shard.row_to)
+        ledger.add_shard(job.id, shard.shard_no, shard.path, shard.row_from * questions, shard.row_to * questions)
         cut_rows = shard.row_to
-    ledger.finish_cutting(job.id, cut_rows)
+    ledger.finish_cutting(job.id, cut_rows * questions)
     return tally
 
 

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass, replace
-from datetime import datetime
 
+from pipeline.asking import check_questions
 from pipeline.calibration import read_costs
 from pipeline.constraints import Constraints
 from pipeline.costs import Costs
-from pipeline.encoder import make_encoder, make_task
 from pipeline.inference.checkpoint import Checkpoint
 from pipeline.inference.determinism import deterministic
 from pipeline.inference.loading import load_model, save_tokenizer
@@ -35,12 +34,12 @@ def load_means(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Mea
     shape = shape_of(spec)
     trust = spec.trust_remote_code
     vocabulary = Vocabulary(save_tokenizer(checkpoint, settings.home, trust_remote_code=trust))
-    make_task(spec, make_encoder(spec, shape, vocabulary, datetime.now().astimezone(), sample=()))
+    check_questions(spec, vocabulary)
     constraints = Constraints(vocabulary)
-    constraints.require(spec.constraint)
+    for asked in spec.asked:
+        constraints.require(asked.constraint)
     dtype = "float32" if spec.deterministic and spec.dtype == "auto" else spec.dtype
-    embeds = spec.embed is not None
-    model = load_model(checkpoint, settings.device, dtype, trust_remote_code=trust, embeds=embeds)
+    model = load_model(checkpoint, settings.device, dtype, trust_remote_code=trust, embeds=spec.embeds)
     costs = read_costs(settings.home, model)
     if spec.deterministic:
         return Means(shape, vocabulary, deterministic(model), replace(costs, level_s=math.inf), constraints)

@@ -1,14 +1,12 @@
 """What a fleet's workers need of a job's model before any of them loads it: its tokenizer and its context."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
+from pipeline.asking import check_questions
 from pipeline.constraints import Constraints
-from pipeline.encoder import make_encoder, make_task
 from pipeline.inference.checkpoint import Checkpoint
 from pipeline.inference.loading import read_context, save_tokenizer
-from pipeline.prompts.shapes import shape_of
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -24,8 +22,9 @@ def load_outfit(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Ou
     """Raises SpecError or ModelError for whatever can be known to fail without the weights."""
     trust = spec.trust_remote_code
     directory = save_tokenizer(checkpoint, settings.home, trust_remote_code=trust)
-    now = datetime.now().astimezone()
     vocabulary = Vocabulary(directory)
-    make_task(spec, make_encoder(spec, shape_of(spec), vocabulary, now, sample=()))
-    Constraints(vocabulary).require(spec.constraint)
-    return Outfit(directory, read_context(checkpoint, trust_remote_code=trust, embeds=spec.embed is not None))
+    check_questions(spec, vocabulary)
+    constraints = Constraints(vocabulary)
+    for asked in spec.asked:
+        constraints.require(asked.constraint)
+    return Outfit(directory, read_context(checkpoint, trust_remote_code=trust, embeds=spec.embeds))

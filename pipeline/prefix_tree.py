@@ -14,22 +14,25 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipeline.costs import Costs
-from pipeline.rows import Embed, Generate, Prompt, Task
+from pipeline.rows import Asked, Embed, Generate, Prompt, Task, task_of, tasks_of
 
 Ids = tuple[int, ...]
 
 
-def with_cuts(prompts: Sequence[Prompt], costs: Costs, task: Task, batch_rows: int) -> list[Prompt]:
+def with_cuts(prompts: Sequence[Prompt], costs: Costs, asked: Asked, batch_rows: int) -> list[Prompt]:
     """The same prompts with what it pays to share marked, depth first.
 
-    Answers are taken to be as long as they may be, since each of their tokens reads every level. A mean over all tokens
-    of a prompt needs all of them computed, and shares nothing.
+    Answers are taken to be as long as they may be, since each of their tokens reads every level; those to several
+    questions, as long as they are on average, since a row is shared by all of its questions. A mean over all tokens of
+    a prompt needs all of them computed, and shares nothing.
     """
-    rows = [prompt.own_ids for prompt in prompts]
-    steps = task.max_tokens - 1 if isinstance(task, Generate) else 0
-    shares = not isinstance(task, Embed) or task.pooling == "last"
-    cuts = find_cuts(rows, costs, steps=steps, batch_rows=batch_rows) if shares else [()] * len(rows)
-    return [replace(prompts[place], cuts=cuts[place]) for place in depth_first(rows)]
+    sharing = [task for task in tasks_of(asked) if _shares(task)]
+    steps = sum(task.max_tokens - 1 for task in sharing if isinstance(task, Generate)) / max(1, len(sharing))
+    places = [place for place, prompt in enumerate(prompts) if _shares(task_of(asked, prompt.row_id))]
+    found = find_cuts([prompts[place].own_ids for place in places], costs, steps=steps, batch_rows=batch_rows)
+    cuts = dict(zip(places, found, strict=True))
+    order = depth_first([prompt.own_ids for prompt in prompts])
+    return [replace(prompts[place], cuts=cuts.get(place, ())) for place in order]
 
 
 def additions(prompts: Sequence[Prompt]) -> list[tuple[int, int]]:
@@ -59,7 +62,7 @@ def depth_first(rows: Sequence[Ids]) -> list[int]:
     return sorted(range(len(rows)), key=rows.__getitem__)
 
 
-def find_cuts(rows: Sequence[Ids], costs: Costs, *, steps: int, batch_rows: int) -> list[tuple[int, ...]]:
+def find_cuts(rows: Sequence[Ids], costs: Costs, *, steps: float, batch_rows: int) -> list[tuple[int, ...]]:
     """For each row, in the order given, the ascending lengths at which a prefix that it shares ends.
 
     Two rows agree up to every cut that both have. At least one token is left behind a row's last cut. Rows decode
@@ -75,6 +78,10 @@ def find_cuts(rows: Sequence[Ids], costs: Costs, *, steps: int, batch_rows: int)
     return cuts
 
 
+def _shares(task: Task) -> bool:
+    return not isinstance(task, Embed) or task.pooling == "last"
+
+
 class _Span(NamedTuple):
     """Rows start to end of the order, two or more, share `length` tokens; `above` of them lie in a node already."""
 
@@ -84,7 +91,9 @@ class _Span(NamedTuple):
     length: int
 
 
-def _nodes(shared: Sequence[int], lengths: Sequence[int], costs: Costs, steps: int, batch_rows: int) -> Iterator[_Span]:
+def _nodes(
+    shared: Sequence[int], lengths: Sequence[int], costs: Costs, steps: float, batch_rows: int
+) -> Iterator[_Span]:
     """Greedily level by level, parents before children. What is no node leaves its tokens to those below it.
 
     shared[i] counts the tokens that row i has in common with the row before it.

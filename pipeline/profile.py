@@ -8,7 +8,7 @@ from pipeline.encoding import grouped
 from pipeline.excerpt import encode_excerpt
 from pipeline.inference.profiling import Profile, profile
 from pipeline.means import Means
-from pipeline.rows import Batch, Generate, Row
+from pipeline.rows import Batch, Generate, Row, Task, changed
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 
@@ -21,9 +21,11 @@ def profile_job(spec: JobSpec, means: Means, rows: Sequence[Row], settings: Sett
     excerpt = encode_excerpt(spec, means, rows)
     groups = grouped(excerpt.prompts, means.costs, excerpt.task, budget(settings, None))
     batches = [Batch("profile", number, 0, 1, excerpt.prefix, prompts) for number, (_, prompts) in enumerate(groups)]
-    task = excerpt.task
-    if isinstance(task, Generate):
-        task = replace(task, max_tokens=min(task.max_tokens, MAX_TOKENS))
+    task = changed(excerpt.task, _shortened)
     return profile(
         means.model, batches, task, means.vocabulary.decode, settings.prefix_bytes, constraints=means.constraints
     )
+
+
+def _shortened(task: Task) -> Task:
+    return replace(task, max_tokens=min(task.max_tokens, MAX_TOKENS)) if isinstance(task, Generate) else task

@@ -7,7 +7,7 @@ from pipeline.excerpt import encode_excerpt
 from pipeline.inference.engine import Engine
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.means import Means
-from pipeline.rows import Batch, Completion, Generate, Prompt, Row
+from pipeline.rows import Batch, Completion, Generate, Prompt, Row, Task, changed, task_of
 from pipeline.spec import JobSpec
 
 #: Rows of the batch that is timed, and the tokens it generates: seconds on a CPU.
@@ -17,7 +17,10 @@ _TIMED_TOKENS = 4
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What was found out on the sample. Seconds are measured on this machine."""
+    """What was found out on the sample. Seconds are measured on this machine.
+
+    Where rows are asked several questions, each question of a row counts as a row.
+    """
 
     prefix: tuple[int, ...]
     prompts: tuple[Prompt, ...]
@@ -30,7 +33,7 @@ class Rehearsal:
     prefill_s: float  #: for one own prompt token
     decode_s: float  #: for one token of output, 0 where labels are chosen
 
-    def seconds(self, rows: int, output_tokens: int) -> float:
+    def seconds(self, rows: int, output_tokens: float) -> float:
         """For so many rows like those of the sample, each answered with `output_tokens`."""
         share = rows / (len(self.prompts) + len(self.failures))
         per_row = self.own_tokens * self.prefill_s + self.n_computed * output_tokens * self.decode_s
@@ -40,12 +43,11 @@ class Rehearsal:
 def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int) -> Rehearsal:
     """Nothing is recorded. Raises SpecError where no row of the sample can be answered at all."""
     excerpt = encode_excerpt(spec, means, sample)
-    task, prompts = excerpt.task, excerpt.prompts
-    if isinstance(task, Generate):
-        task = replace(task, max_tokens=min(task.max_tokens, _TIMED_TOKENS), stop=(), samples=1)
+    task, prompts = changed(excerpt.task, _shortened), excerpt.prompts
     timed = sorted(prompts, key=lambda prompt: prompt.tokens)[len(prompts) // 4 :][:_TIMED_ROWS]
     engine = Engine(means.model, PrefixStore(0), means.vocabulary.decode, constraints=means.constraints)
-    _, timing = engine.answer(Batch("rehearsal", 0, 0, 1, excerpt.prefix, tuple(timed)), task)
+    answered, timing = engine.answer(Batch("rehearsal", 0, 0, 1, excerpt.prefix, tuple(timed)), task)
+    written = sum(row.output_tokens for row in answered if isinstance(task_of(task, row.row_id), Generate))
     return Rehearsal(
         prefix=excerpt.prefix,
         prompts=prompts,
@@ -56,5 +58,11 @@ def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int
         reused=excerpt.reused(means.costs, batch_rows),
         prefix_s=timing.prefix_s,
         prefill_s=timing.prefill_s / sum(len(prompt.own_ids) for prompt in timed),
-        decode_s=timing.decode_s / timing.output_tokens if timing.output_tokens else 0.0,
+        decode_s=timing.decode_s / written if written else 0.0,
     )
+
+
+def _shortened(task: Task) -> Task:
+    if not isinstance(task, Generate):
+        return task
+    return replace(task, max_tokens=min(task.max_tokens, _TIMED_TOKENS), stop=(), samples=1)

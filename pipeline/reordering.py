@@ -21,9 +21,9 @@ class Reordering:
 
 
 def best_reordering(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int) -> Reordering | None:
-    """None where no other column can come first."""
+    """None where no other column can come first. What questions add to a prompt is not moved, nor tried."""
     varying = means.shape.varying
-    if varying is None:
+    if varying is None or spec.questions:
         return None
     found = [
         Reordering(column, reused)

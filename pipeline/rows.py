@@ -1,6 +1,6 @@
 """What travels: the nouns that the stages of a row's journey hand to each other. Imports nothing of ours."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -224,3 +224,38 @@ class Embed:
 
 
 Task = Generate | Choose | Score | Embed
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The tasks of several questions over the same row, in their order.
+
+    To all stages each question of a row is a row of its own: question q of n, asked of the input's row r, has the
+    row_id r * n + q, and the key of r.
+    """
+
+    tasks: tuple[Task, ...]
+
+
+Asked = Task | Questions
+
+
+def tasks_of(asked: Asked) -> tuple[Task, ...]:
+    """One for each question."""
+    return asked.tasks if isinstance(asked, Questions) else (asked,)
+
+
+def task_of(asked: Asked, row_id: int) -> Task:
+    """That of the row's question."""
+    tasks = tasks_of(asked)
+    return tasks[row_id % len(tasks)]
+
+
+def changed(asked: Asked, change: Callable[[Task], Task]) -> Asked:
+    """Each of its tasks by another one."""
+    return Questions(tuple(map(change, asked.tasks))) if isinstance(asked, Questions) else change(asked)
+
+
+def samples_of(task: Task) -> int:
+    """Answers to one prompt."""
+    return task.samples if isinstance(task, Generate) else 1

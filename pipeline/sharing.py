@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.prefix_tree import distinct_tokens
-from pipeline.rows import Generate, Prompt, Task
+from pipeline.rows import Asked, Prompt, samples_of, task_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,15 @@ class Sharing:
     computed_tokens: int  #: of these, what is computed behind the job's prefix
 
 
-def foretell(prefix: Sequence[int], prompts: Sequence[Prompt], task: Task) -> Sharing:
+def foretell(prefix: Sequence[int], prompts: Sequence[Prompt], asked: Asked) -> Sharing:
     """Of prompts that have their cuts, and their twins where these are answered with them."""
-    samples = task.samples if isinstance(task, Generate) else 1
-    whole = sum((len(prefix) + len(prompt.own_ids)) * len(prompt.row_ids) for prompt in prompts)
+    samples = [samples_of(task_of(asked, prompt.row_id)) for prompt in prompts]
+    whole = sum(
+        (len(prefix) + len(prompt.own_ids)) * len(prompt.row_ids) * count
+        for prompt, count in zip(prompts, samples, strict=True)
+    )
     # A sample of its own begins with the prompt's last token.
-    return Sharing(samples * whole, distinct_tokens(prompts) + (samples - 1) * len(prompts))
+    return Sharing(whole, distinct_tokens(prompts) + sum(samples) - len(prompts))
 
 
 def share_reused(prompt_tokens: int, computed_tokens: int) -> float:

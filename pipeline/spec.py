@@ -1,50 +1,34 @@
 """What a person asks for: one validated JobSpec, from flags, from a job file, or from both."""
 
-import dataclasses
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from pipeline.errors import SpecError, nearest
+from pipeline.errors import SpecError
+from pipeline.field_faults import sentence
 from pipeline.prompt_fields import NO_PROMPT, PROMPTS, Examples, Messages, Tools, Variables, prompt_fault
-from pipeline.rows import Constraint, Sampling
-
-NonEmpty = Annotated[str, Field(min_length=1)]
-
-
-def _one_as_many(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
+from pipeline.question import FIELDS, Question, QuestionList, alone, beside_fault
+from pipeline.rows import Constraint
+from pipeline.task_fields import COMPARING, DRAWING, SHAPES, TASKS, WRITING, JsonSchema, Labels, NonEmpty, Several
 
 
 def _number_as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
-
-def _split_at_commas(value: object) -> object:
-    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
-
-
-def _schema_as_text(value: object) -> object:
-    """Always spelled alike. The order of its properties stays: it is that in which they are written."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError as error:
-            raise ValueError(f"it is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ValueError('it is no JSON schema, which is an object such as {"type": "object", "properties": ...}')
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"it holds what JSON has no form for: {error}") from error
-
-
-Several = Annotated[tuple[NonEmpty, ...], BeforeValidator(_one_as_many)]
-Labels = Annotated[tuple[NonEmpty, ...], BeforeValidator(_split_at_commas)]
 
 #: Fields that change no result: a job may be submitted again with other values of these.
 HARMLESS = frozenset({"name", "output", "priority", "dedupe", "reuse_results"})
@@ -57,18 +41,6 @@ OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
     ".parquet": "parquet",
 }
 
-#: Fields that say how tokens are picked; they have no meaning where none are.
-_SAMPLING = tuple(field.name for field in dataclasses.fields(Sampling))
-#: Of these, the ones that have a meaning only where tokens are drawn at random.
-_DRAWING = ("top_k", "top_p", "min_p", "seed")
-#: All that has a meaning only where text is written.
-_WRITING = ("max_tokens", "stop", *_SAMPLING, "n", "logprobs", "json_schema", "regex", "grammar")
-#: What a written answer may be held to.
-_SHAPES: tuple[Literal["json_schema", "regex", "grammar"], ...] = ("json_schema", "regex", "grammar")
-#: What a row may be asked for instead of written text.
-_TASKS = ("choices", "score", "embed")
-#: All that says how labels are compared.
-_COMPARING = ("length_normalize", "multi_label", "prior_correction")
 #: Below, logits divided by it leave the range of numbers, and there is nothing left to draw.
 _LEAST_TEMPERATURE = 0.01
 
@@ -104,7 +76,7 @@ class JobSpec(BaseModel):
     prior_correction: bool = False
     score: NonEmpty | None = None
     embed: Literal["last", "mean"] | None = None
-    json_schema: Annotated[str, BeforeValidator(_schema_as_text)] | None = None
+    json_schema: JsonSchema | None = None
     regex: NonEmpty | None = None
     grammar: NonEmpty | None = None
     max_tokens: int = Field(default=256, ge=1)
@@ -134,6 +106,19 @@ class JobSpec(BaseModel):
     dedupe: bool = True
     reuse_results: bool = False
     priority: int = Field(default=0, ge=-1000, le=1000)
+    questions: QuestionList = ()
+
+    @field_validator("questions")
+    @classmethod
+    def _each_is_a_job(cls, questions: QuestionList, info: ValidationInfo) -> QuestionList:
+        """With fields as a job keeps them. What is wrong with the job's own fields is told before."""
+        is_whole = info.data.keys() == cls.model_fields.keys() - {"questions"}
+        if not questions or not is_whole or all(info.data[name] is None for name in PROMPTS):
+            return questions
+        names = (*TASKS, *COMPARING, *WRITING)
+        if fault := beside_fault(info.data, _given(info.data, names)):
+            raise ValueError(fault)
+        return tuple(_settled(question, info.data) for question in questions)
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "JobSpec":
@@ -153,12 +138,12 @@ class JobSpec(BaseModel):
             raise ValueError("--choices needs two labels or more, such as positive,negative")
         if self.choices is not None and len(set(self.choices)) < len(self.choices):
             raise ValueError("--choices names a label twice")
-        if len(tasks := [f"--{name}" for name in _TASKS if getattr(self, name) is not None]) > 1:
+        if len(tasks := [f"--{name}" for name in TASKS if getattr(self, name) is not None]) > 1:
             raise ValueError(f"{tasks[0]} and {tasks[1]} are two tasks, and a job has one; leave one of them out")
         told = {"logprobs"} if self.score is not None else set()
-        if tasks and (flags := self._given(tuple(name for name in _WRITING if name not in told))):
+        if tasks and (flags := _given(dict(self), tuple(name for name in WRITING if name not in told))):
             raise ValueError(f"{flags[0]} has no meaning with {tasks[0]}: nothing is generated; leave it out")
-        if len(shapes := self._given(_SHAPES)) > 1:
+        if len(shapes := _given(dict(self), SHAPES)) > 1:
             raise ValueError(
                 f"{shapes[0]} and {shapes[1]} are two shapes, and an answer has one; leave one of them out"
             )
@@ -170,7 +155,7 @@ class JobSpec(BaseModel):
 
     @model_validator(mode="after")
     def _labels_are_compared_in_one_way(self) -> "JobSpec":
-        if self.choices is None and (flags := self._given(_COMPARING)):
+        if self.choices is None and (flags := _given(dict(self), COMPARING)):
             raise ValueError(f"{flags[0]} needs --choices, such as positive,negative, which it compares")
         if self.length_normalize and self.multi_label:
             raise ValueError(
@@ -199,7 +184,7 @@ class JobSpec(BaseModel):
 
     @model_validator(mode="after")
     def _sampling_makes_sense(self) -> "JobSpec":
-        if self.temperature == 0 and (flags := self._given(_DRAWING)):
+        if self.temperature == 0 and (flags := _given(dict(self), DRAWING)):
             raise ValueError(f"{flags[0]} needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken")
         if self.temperature == 0 and self.n > 1:
             raise ValueError(f"--n {self.n} needs --temperature above 0, such as 0.7; at 0 all samples would be equal")
@@ -210,6 +195,12 @@ class JobSpec(BaseModel):
         return self
 
     @property
+    def asked(self) -> tuple["JobSpec", ...]:
+        """Of several questions a job for each, which asks nothing else; otherwise this one."""
+        job = dict(self)
+        return tuple(JobSpec.model_validate(alone(job, question)) for question in self.questions) or (self,)
+
+    @property
     def beside(self) -> tuple[str, ...]:
         """Columns that are read besides those of the prompt."""
         return () if self.score is None else (self.score,)
@@ -217,25 +208,23 @@ class JobSpec(BaseModel):
     @property
     def constraint(self) -> Constraint | None:
         """What answers are held to while they are written."""
-        found = ((shape, getattr(self, shape)) for shape in _SHAPES)
+        found = ((shape, getattr(self, shape)) for shape in SHAPES)
         return next((Constraint(shape, text) for shape, text in found if text is not None), None)
 
     @property
     def writes(self) -> bool:
         """Whether text is generated."""
-        return all(getattr(self, name) is None for name in _TASKS)
+        return all(getattr(self, name) is None for name in TASKS)
+
+    @property
+    def embeds(self) -> bool:
+        """Whether vectors are all that is asked for, which models give that cannot write."""
+        return all(asked.embed is not None for asked in self.asked)
 
     @property
     def dedupes(self) -> bool:
         """Whether rows of the same prompt share one answer: where tokens are drawn, each row draws its own."""
         return self.dedupe and self.temperature == 0
-
-    def _given(self, names: tuple[str, ...]) -> list[str]:
-        """As flags, those of the fields that are not what they are by themselves."""
-        defaults = JobSpec.model_fields
-        if self.sample is not None:  # rows are drawn by it, too
-            names = tuple(name for name in names if name != "seed")
-        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) != defaults[name].default]
 
     def fingerprint(self, model_digest: str, input_digest: str) -> str:
         """sha256 over all that changes a result: the fields, the model's content and the input's."""
@@ -245,12 +234,21 @@ class JobSpec(BaseModel):
 
     def differences(self, other: "JobSpec") -> list[str]:
         """One line for each field in which `other` would give other results."""
-        mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
+        mine, theirs = self._facts(), other._facts()
         return [
             f"{field}: {_short(mine[field])} -> {_short(theirs[field])}"
             for field in mine
-            if field not in HARMLESS and mine[field] != theirs[field]
+            if field in theirs and mine[field] != theirs[field]
         ]
+
+    def _facts(self) -> dict[str, Any]:
+        """All that changes a result; each field of a question by itself."""
+        facts = self.model_dump(mode="json", exclude=set(HARMLESS))
+        facts["questions"] = [question.name for question in self.questions]
+        for question, asked in zip(self.questions, self.asked, strict=False):
+            own = asked.model_dump(mode="json", include=set(FIELDS)) | {"prompt": question.fields["prompt"]}
+            facts |= {f"questions.{question.name}.{field}": own[field] for field in FIELDS}
+        return facts
 
 
 def build_spec(fields: dict[str, Any]) -> JobSpec:
@@ -259,33 +257,32 @@ def build_spec(fields: dict[str, Any]) -> JobSpec:
     try:
         spec = JobSpec.model_validate(fields)
     except ValidationError as error:
-        raise SpecError("\n".join([*map(_sentence, error.errors()), *faults])) from error
+        raise SpecError("\n".join([*_sentences(error), *faults])) from error
     if faults:
         raise SpecError(NO_PROMPT)
     return spec
 
 
-def _sentence(fault: Any) -> str:
-    field = ".".join(str(part) for part in fault["loc"])
-    if "." in field and fault["type"] in ("extra_forbidden", "missing"):
-        return f"{field}: {'there is no such field' if fault['type'] == 'extra_forbidden' else 'it is missing'}."
-    if fault["type"] == "extra_forbidden":
-        return f'There is no field "{field}" in a job.{nearest(field, list(JobSpec.model_fields))}'
-    if fault["type"] == "missing":
-        flag = "INPUT" if field == "inputs" else f"--{field}"
-        return f"The job has no {field}; give {flag}, or `{field}:` in the job file."
-    if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
-        return _unquoted(field, fault["input"])
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    return f"{field}: {message}." if field else f"{message[:1].upper()}{message[1:]}."
+def _settled(question: Question, job: Mapping[str, Any]) -> Question:
+    """Fields that say what would be so anyway are left out."""
+    try:
+        asked = JobSpec.model_validate(alone(job, question))
+    except ValidationError as error:
+        raise ValueError(f'question "{question.name}": {" ".join(_sentences(error))}') from error
+    own = asked.model_dump(mode="json", include=set(question.fields) - {"prompt"}, exclude_defaults=True)
+    return question.model_copy(update={"fields": {"prompt": question.fields.get("prompt", ""), **own}})
 
 
-def _unquoted(field: str, value: bool | int | float) -> str:
-    meant = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-    return (
-        f"{field}: without quotes, YAML reads this as {json.dumps(value)}, which is no text; "
-        f'write it in quotes, such as "{meant}".'
-    )
+def _given(job: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """As flags, those of the fields that are not what they are by themselves."""
+    if job["sample"] is not None:  # rows are drawn by it, too
+        names = [name for name in names if name != "seed"]
+    defaults = JobSpec.model_fields
+    return [f"--{name.replace('_', '-')}" for name in names if job[name] != defaults[name].default]
+
+
+def _sentences(error: ValidationError) -> list[str]:
+    return [sentence(fault, list(JobSpec.model_fields)) for fault in error.errors()]
 
 
 def _short(value: object) -> str:

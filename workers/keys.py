@@ -11,5 +11,7 @@ from pipeline.store.records import ShardRecord
 
 def keys_of(database: Database, shard: ShardRecord) -> Iterator[tuple[int, str]]:
     """(row_id, key) of each. Raises InputError or TryAgain where the shard cannot be read."""
-    key = JobSpec.model_validate_json(read_job(database, shard.job_id).spec_json).key
-    return ((row.row_id, row.key) for row in read_rows(shard.path, shard.row_from, columns=(), key=key))
+    job = read_job(database, shard.job_id)
+    key, count = JobSpec.model_validate_json(job.spec_json).key, job.n_questions
+    rows = read_rows(shard.path, shard.row_from // count, columns=(), key=key)
+    return ((row.row_id * count + place, row.key) for row in rows for place in range(count))

@@ -64,8 +64,7 @@ class Loaded:
                 "differ. Put the same files on every machine, then resume the job."
             )
         # To embed, a model is loaded that need not be able to write.
-        embeds = spec.embed is not None
-        key = (checkpoint.digest, spec.dtype, spec.deterministic, spec.trust_remote_code, embeds)
+        key = (checkpoint.digest, spec.dtype, spec.deterministic, spec.trust_remote_code, spec.embeds)
         if key not in self._models:
             if len(self._models) == _MODELS:
                 self._forget(self._models.popitem(last=False)[1])

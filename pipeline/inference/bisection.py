@@ -7,16 +7,16 @@ from typing import Protocol
 from pipeline.errors import DeviceLost
 from pipeline.inference.capacity import is_device_lost
 from pipeline.inference.completions import Finished, broken
-from pipeline.rows import Batch, BatchTiming, Task
+from pipeline.rows import Asked, Batch, BatchTiming
 
 
 class Runs(Protocol):
     """What the engine does."""
 
-    def run(self, batch: Batch, task: Task) -> Finished: ...
+    def run(self, batch: Batch, task: Asked) -> Finished: ...
 
 
-def run_bisecting(engine: Runs, batch: Batch, task: Task) -> Finished:
+def run_bisecting(engine: Runs, batch: Batch, task: Asked) -> Finished:
     """A completion for every prompt whatever happens; rows that break the engine by themselves are error rows.
 
     Raises DeviceLost where no smaller batch could succeed either.

@@ -1,6 +1,6 @@
 """Stage 5: a batch in, a completion for each of its rows out. Knows token ids only; text comes from `decode`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,11 +20,24 @@ from pipeline.inference.planting import plant
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.inference.ranks import Answer
 from pipeline.inference.sampling import Picker
-from pipeline.inference.seats import Seat, seat
-from pipeline.inference.stem import Stem
+from pipeline.inference.seats import Party, Seat, by_task, passing, seat
+from pipeline.inference.stem import Chain, Stem
 from pipeline.inference.stopping import Decoder, StopRule
 from pipeline.inference.targets import Scoring
-from pipeline.rows import Batch, BatchTiming, Choose, Completion, Embed, Generate, Score, Task, TokenLogprob
+from pipeline.rows import (
+    Asked,
+    Batch,
+    BatchTiming,
+    Choose,
+    Completion,
+    Embed,
+    Generate,
+    Score,
+    Task,
+    TokenLogprob,
+    samples_of,
+    tasks_of,
+)
 from pipeline.timing import Stopwatch
 
 Complete = Callable[[Seat], Completion]
@@ -55,12 +68,12 @@ class Engine:
     def device(self) -> str:
         return str(self._model.device)
 
-    def answer(self, batch: Batch, task: Task) -> tuple[list[Completion], BatchTiming]:
+    def answer(self, batch: Batch, task: Asked) -> tuple[list[Completion], BatchTiming]:
         """A completion for every prompt, in no promised order: join by row_id."""
         return self.run(batch, task).written()
 
     @torch.inference_mode()
-    def run(self, batch: Batch, task: Task) -> Finished:
+    def run(self, batch: Batch, task: Asked) -> Finished:
         """All that needs the device.
 
         Where memory runs out although each forward is as small as can be, fewer rows run at once from then on.
@@ -72,42 +85,54 @@ class Engine:
                 if not is_out_of_memory(error) or not self._pool.halve():
                     raise
 
-    def _run(self, batch: Batch, task: Task) -> Finished:
-        watch = Stopwatch()
-        samples = task.samples if isinstance(task, Generate) else 1
-        if isinstance(task, Embed) and (task.pooling == "mean" or not self._model.causal):
-            batch = _undivided(batch)
-        seats = seat(_uncut(batch)) if self._model.deterministic else seat(batch, split=samples > 1)
+    def _run(self, batch: Batch, asked: Asked) -> Finished:
+        """Task by task; but what their rows share, such as a text of which each asks something, is computed once."""
+        watch, questions = Stopwatch(), len(tasks_of(asked))
+        parties = [Party(task, self._seats(part, task)) for task, part in by_task(batch, asked)]
         with watch.stage("prefix"):
-            passing = {seat.paths[-1] for seat in seats if seat.splits}
-            stem, planted = plant(
-                self._model,
-                self._prefixes,
-                [seat.paths for seat in seats for _ in range(samples)],
-                self._capacity,
-                passing,
-            )
-        match task:
-            case Generate():
-                completing = self._generate(stem, seats, task, watch)
-            case Choose():
-                completing = self._choose(stem, seats, task, watch)
-            case Score():
-                completing = self._score(stem, seats, task, watch)
-            case Embed():
-                completing = self._embed(stem, seats, task, watch)
-        computed = planted + samples * sum(len(seat.own_ids) for seat in seats)
+            paths = [path for party in parties for path in party.paths]
+            unkept = passing(parties, batch.prefix, questions)
+            chains, planted = plant(self._model, self._prefixes, paths, self._capacity, unkept)
+        rows: list[Callable[[], Completion]] = []
+        for party in parties:
+            own, chains = chains[: len(party.paths)], chains[len(party.paths) :]
+            rows += self._answered(party, own, watch, questions)
+        computed = planted + sum(len(seat.own_ids) * party.samples for party in parties for seat in party.seats)
         timing = BatchTiming(
             prefix_s=watch.seconds["prefix"],
             prefill_s=watch.seconds["prefill"],
             decode_s=watch.seconds["decode"],
             computed_tokens=computed,
-            reused_tokens=samples * sum(seat.tokens for seat in seats) - computed,
+            reused_tokens=sum(seat.tokens * party.samples for party in parties for seat in party.seats) - computed,
         )
-        rows = (partial(finish, seat, complete) for seat, complete in zip(seats, completing, strict=True))
         return Finished(tuple(rows), timing)
 
-    def _generate(self, stem: Stem, seats: list[Seat], task: Generate, watch: Stopwatch) -> list[Complete]:
+    def _seats(self, batch: Batch, task: Task) -> list[Seat]:
+        if isinstance(task, Embed) and (task.pooling == "mean" or not self._model.causal):
+            batch = _undivided(batch)
+        return seat(_uncut(batch)) if self._model.deterministic else seat(batch, split=samples_of(task) > 1)
+
+    def _answered(
+        self, party: Party, chains: Sequence[Chain], watch: Stopwatch, questions: int
+    ) -> list[Callable[[], Completion]]:
+        """`chains` are those of each answer; its row is asked so many questions."""
+        with watch.stage("prefix"):
+            stem = Stem(chains, self._model.device)
+        match party.task:
+            case Generate() as task:
+                completing = self._generate(stem, party.seats, task, watch, questions)
+            case Choose() as task:
+                completing = self._choose(stem, party.seats, task, watch)
+            case Score() as task:
+                completing = self._score(stem, party.seats, task, watch)
+            case Embed() as task:
+                completing = self._embed(stem, party.seats, task, watch)
+        return [partial(finish, seat, complete) for seat, complete in zip(party.seats, completing, strict=True)]
+
+    def _generate(
+        self, stem: Stem, seats: list[Seat], task: Generate, watch: Stopwatch, questions: int
+    ) -> list[Complete]:
+        """A question draws as it would if nothing else was asked."""
         rule = StopRule(self._model.stop_ids, task.stop, self._decode)
         every = [(seat, sample_no) for seat in seats for sample_no in range(task.samples)]
         answers = [
@@ -117,7 +142,7 @@ class Engine:
         guide = self._guide(task, len(every))
         picker = Picker(
             task.sampling,
-            [(seat.prompt.row_id, sample_no) for seat, sample_no in every],
+            [(seat.prompt.row_id // questions, sample_no) for seat, sample_no in every],
             [seat.token_ids for seat, _ in every],
             guide,
         )

@@ -14,8 +14,8 @@ from pipeline.rows import Choose
 
 
 class Labelling:
-    """Belongs to an engine. What a job's content-free prompt makes of the labels is computed once, and kept until
-    another job's is."""
+    """Belongs to an engine. What a content-free prompt makes of the labels is computed once, and kept until
+    another one is."""
 
     def __init__(self, model: LanguageModel, capacity: Capacity) -> None:
         self._model, self._capacity = model, capacity

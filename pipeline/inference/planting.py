@@ -1,4 +1,4 @@
-"""From the rows of a batch to the stem that they continue: nodes that the store has not, computed depth by depth."""
+"""From the rows of a batch to the chains that they continue: nodes that the store has not, computed depth by depth."""
 
 from collections.abc import Container, Sequence
 
@@ -17,8 +17,8 @@ def plant(
     paths: Sequence[Sequence[Path]],
     capacity: Capacity,
     passing: Container[Path] = (),
-) -> tuple[Stem, int]:
-    """For each row the paths of its nodes, shortest first -> the stem, and how many tokens had to be computed.
+) -> tuple[list[Chain], int]:
+    """For each row the paths of its nodes, shortest first -> the nodes, and how many tokens had to be computed.
 
     Nodes that are `passing` are of use to this batch alone, and are not stored.
     """
@@ -36,7 +36,7 @@ def plant(
                 store.put(trail[-1], node)
             computed += node.lanes.capacity
     chains = [tuple(nodes[tuple(row[:end])] for end in range(1, len(row) + 1)) for row in paths]
-    return Stem(chains, model.device), computed
+    return chains, computed
 
 
 def _start(trail: tuple[Path, ...]) -> int:

@@ -18,7 +18,7 @@ from pipeline.inference.model import LanguageModel
 from pipeline.inference.parts import Part, marked
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.inference.stopping import Decoder
-from pipeline.rows import Batch, Choose, Completion, Task
+from pipeline.rows import Asked, Batch, Choose, Completion, Task, task_of
 
 _BY_NAME = {part.value: part for part in Part}
 
@@ -48,7 +48,7 @@ class Profile:
 def profile(
     model: LanguageModel,
     batches: Sequence[Batch],
-    task: Task,
+    task: Asked,
     decode: Decoder,
     prefix_bytes: int,
     constraints: Constraints | None = None,
@@ -78,7 +78,7 @@ def profile(
 
 
 def attention_operations(
-    model: LanguageModel, batches: Sequence[Batch], task: Task, completions: Sequence[Completion]
+    model: LanguageModel, batches: Sequence[Batch], task: Asked, completions: Sequence[Completion]
 ) -> int:
     """Of every token with every key up to its own; what is shared counts once, and windows are not subtracted."""
     seen: set[tuple[int, ...]] = set()
@@ -91,7 +91,7 @@ def attention_operations(
             pairs += sum(n for node, n in nodes.items() if node not in seen) + _pairs(ends[-1], len(token_ids))
             seen |= nodes.keys()
     for completion in completions:
-        for tokens in _answer_tokens(task, completion):
+        for tokens in _answer_tokens(task_of(task, completion.row_id), completion):
             pairs += _pairs(completion.prompt_tokens, completion.prompt_tokens + tokens - 1)
     heads: int = model.network.config.num_attention_heads
     return 4 * heads * model.shape.dim * model.shape.layers * pairs
@@ -114,7 +114,7 @@ def _matrix_operations(products: Counter[Product]) -> int:
 
 
 def _answer(
-    engine: Engine, device: torch.device, batches: Sequence[Batch], task: Task
+    engine: Engine, device: torch.device, batches: Sequence[Batch], task: Asked
 ) -> tuple[float, list[Completion], int]:
     """Seconds, the completions, and how many prompt tokens were computed, by an engine that has seen no prefix yet."""
     finish(device)

@@ -1,10 +1,11 @@
 """Where the rows of a batch sit in its forwards: depth first, each split into nodes that it shares and its own ids."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from pipeline.inference.prefix_store import Path
-from pipeline.rows import Batch, Prompt
+from pipeline.rows import Asked, Batch, Prompt, Task, samples_of, task_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,44 @@ class Seat:
     @property
     def token_ids(self) -> tuple[int, ...]:
         return self.paths[-1] + self.own_ids if self.paths else self.own_ids
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Seats of a batch whose rows are asked the same."""
+
+    task: Task
+    seats: list[Seat]
+
+    @property
+    def samples(self) -> int:
+        """Answers to each row."""
+        return samples_of(self.task)
+
+    @property
+    def paths(self) -> list[tuple[Path, ...]]:
+        """Those of each answer."""
+        return [seat.paths for seat in self.seats for _ in range(self.samples)]
+
+
+def by_task(batch: Batch, asked: Asked) -> list[tuple[Task, Batch]]:
+    """The rows that are asked each task."""
+    prompts: dict[Task, list[Prompt]] = {}
+    for prompt in batch.prompts:
+        prompts.setdefault(task_of(asked, prompt.row_id), []).append(prompt)
+    return [(task, replace(batch, prompts=tuple(own))) for task, own in prompts.items()]
+
+
+def passing(parties: Sequence[Party], prefix: Path, questions: int) -> set[Path]:
+    """Nodes of use to this batch alone: a prompt's own, read by its samples; and where several questions are asked of
+    each row, one that only a row's own read last, all of which are here."""
+    seats = [seat for party in parties for seat in party.seats if seat.paths]
+    present = Counter(seat.prompt.row_id // questions for seat in seats)
+    rows: dict[Path, set[int]] = {}
+    for seat in seats:
+        rows.setdefault(seat.paths[-1], set()).add(seat.prompt.row_id // questions)
+    its_own = {path for path, its in rows.items() if len(its) == 1 and present[min(its)] == questions > 1}
+    return {seat.paths[-1] for seat in seats if seat.splits} | its_own - {prefix}
 
 
 def seat(batch: Batch, *, split: bool = False) -> list[Seat]:

@@ -32,7 +32,7 @@ def continuations(
     return ids
 
 
-def questions(labels: Sequence[str]) -> list[str]:
+def verdicts(labels: Sequence[str]) -> list[str]:
     """For each label how a prompt goes on where it holds, then where it does not."""
     return [f"{label}{end}" for label in labels for end in (_HOLDS, _FAILS)]
 

@@ -1,6 +1,7 @@
 """Stage 2, first step: what a person asked for, as the shape of each row's prompt. Known before a tokenizer is."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pipeline.errors import RowError, SpecError
 from pipeline.prompt_fields import Example
@@ -32,6 +33,26 @@ def shape_of(spec: JobSpec) -> Shape:
     for prompt, answer in examples:
         turns += [Turn("user", _fixed(prompt)), Turn("assistant", _fixed(answer))]
     return Conversation((*turns, Turn("user", template)))
+
+
+def columns_of(spec: JobSpec) -> tuple[str, ...]:
+    """All that are read, whichever question does. Raises SpecError."""
+    found: dict[str, None] = {}
+    for place, asked in enumerate(spec.asked):
+        with told_of(spec, place):
+            found |= dict.fromkeys((*shape_of(asked).columns, *asked.beside))
+    return tuple(found)
+
+
+@contextmanager
+def told_of(spec: JobSpec, place: int) -> Iterator[None]:
+    """What is wrong in here is said of the question at this place, where there are several."""
+    try:
+        yield
+    except SpecError as error:
+        if not spec.questions:
+            raise
+        raise SpecError(f'Question "{spec.questions[place].name}": {error}') from error
 
 
 def _fixed(text: str) -> Template:

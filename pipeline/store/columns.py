@@ -1,12 +1,14 @@
 """Stage 7: the columns that an export adds to those of the input, by what the job asked for."""
 
-import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.rows import Completion
+from pipeline.store.asked import asked, question_names
 from pipeline.store.nested import to_plain
 
 _RESULT_TYPES: dict[str, pa.DataType] = {
@@ -26,6 +28,8 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
 }
 #: Those that some tasks fill and others do not.
 _TASK_COLUMNS = ("output", "label", "score", "logprob", "perplexity", "embedding", "finish_reason")
+#: What is asked for: of these, the first that the task fills.
+_ANSWERS = ("label", "output", "logprob", "embedding")
 _NESTED_COLUMNS = ("labels", "scores", "samples", "logprobs")
 _SCORE = {"label": pa.string(), "probability": pa.float64()}
 _TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
@@ -40,12 +44,43 @@ _SCORED_TOKENS = 1024
 _TOKENS_PER_LOGPROB = 64
 
 
-def result_types(spec_json: str, width: int | None = None) -> dict[str, pa.DataType]:
-    """By name, in order; those of tasks, samples and logprobs only where the job asked for them.
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """What a field of the answers to the question at `place` holds."""
+
+    name: str
+    kind: pa.DataType
+    field: str
+    place: int = 0
+
+
+def result_columns(spec_json: str, width: int | None = None) -> list[ResultColumn]:
+    """In order; those of tasks, samples and logprobs only where the job asked for them. Of several questions each has
+    its answer under its own name, and under that and a field's name what else there is to it.
 
     `width` is that of the job's embeddings, where there is one.
     """
-    spec = json.loads(spec_json)
+    names, each = question_names(spec_json), [_types(spec, width) for spec in asked(spec_json)]
+    if not names:
+        return [ResultColumn(name, kind, name) for name, kind in each[0].items()]
+    return [
+        column
+        for place, (name, types) in enumerate(zip(names, each, strict=True))
+        for column in _of_question(name, types, place)
+    ]
+
+
+def _of_question(name: str, types: dict[str, pa.DataType], place: int) -> Iterator[ResultColumn]:
+    """Of several labels, all that hold are the answer, and not the likeliest one."""
+    answer = "output" if "labels" in types else next(field for field in _ANSWERS if field in types)
+    yield ResultColumn(name, types[answer], answer, place)
+    for field, kind in types.items():
+        # The one label that holds is the output, too.
+        if field != answer and (field, answer) != ("output", "label"):
+            yield ResultColumn(f"{name}_{field}", kind, field, place)
+
+
+def _types(spec: dict[str, Any], width: int | None) -> dict[str, pa.DataType]:
     left_out = set(_TASK_COLUMNS) - set(_columns_of_task(spec))
     types = {name: kind for name, kind in _RESULT_TYPES.items() if name not in left_out}
     if "embedding" in types and width is not None:
@@ -67,9 +102,9 @@ def result_types(spec_json: str, width: int | None = None) -> dict[str, pa.DataT
     return types
 
 
-def result_column(name: str, kind: pa.DataType, completions: list[Completion]) -> pa.Array:
+def result_column(name: str, kind: pa.DataType, completions: Sequence[Completion | None]) -> pa.Array:
     """Half of a surrogate pair, which no file takes, becomes U+FFFD."""
-    plain = [_plain(name, completion) for completion in completions]
+    plain = [None if completion is None else _plain(name, completion) for completion in completions]
     try:
         return pa.array(plain, kind)
     except UnicodeEncodeError:
@@ -87,7 +122,10 @@ def _plain(name: str, completion: Completion) -> Any:
 
 def rows_at_once(spec_json: str, most: int) -> int:
     """How many rows, of `most` that there are, fit into memory with all that the job asked for."""
-    spec = json.loads(spec_json)
+    return min(_at_once(spec, most) for spec in asked(spec_json))
+
+
+def _at_once(spec: dict[str, Any], most: int) -> int:
     if spec.get("embed") is not None:
         return max(1, min(most, _EMBEDDINGS_AT_ONCE))
     samples: int = spec.get("n", 1)

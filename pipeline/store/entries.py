@@ -89,12 +89,18 @@ def insert_results(
     now: float,
 ) -> None:
     """A row that has its result keeps it."""
+    names = connection.scalar(select(jobs.c.questions).where(jobs.c.id == job_id)) if completions else ()
     entry = {"job_id": job_id, "batch_no": batch_no, "attempt": attempt, "created_at": now}
     for first in range(0, len(completions), _INSERTED_AT_ONCE):
         some = completions[first : first + _INSERTED_AT_ONCE]
         connection.execute(
             INSERT[connection.dialect.name](results).on_conflict_do_nothing(index_elements=["job_id", "row_id"]),
-            [{name: getattr(completion, name) for name in _COMPLETION} | entry for completion in some],
+            [
+                {name: getattr(completion, name) for name in _COMPLETION}
+                | entry
+                | {"question": names[completion.row_id % len(names)] if names else None}
+                for completion in some
+            ],
         )
 
 

@@ -17,10 +17,11 @@ from sqlalchemy import Engine
 
 from pipeline.errors import InputError, JobError, PipelineError, TryAgain
 from pipeline.ingest.places import opened
-from pipeline.rows import Completion, Status
-from pipeline.store.columns import result_column, result_types, rows_at_once
-from pipeline.store.queries import embedding_width, list_shards, read_results
-from pipeline.store.records import JobRecord, ShardRecord
+from pipeline.rows import Status
+from pipeline.store.answers import Answers, read_answers
+from pipeline.store.columns import result_column, result_columns, rows_at_once
+from pipeline.store.queries import embedding_width, list_shards
+from pipeline.store.records import JobRecord
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -36,7 +37,8 @@ def export(
 ) -> int:
     """Write the rows that have a result, in the order of the input; how many.
 
-    The columns are row_id, the input's, then the result's (those that the job asked for, columns.py). A column
+    The columns are row_id, the input's, then the result's (those that the job asked for, columns.py). With a status,
+    only rows are written of which an answer, where there are several, ended so. A column
     of ours whose name the input has already gets the prefix `result_`. A file appears whole or not at all. In CSV and
     JSON lines, bytes are base64; a nested CSV cell is JSON. Raises InputError for a shard that is gone, JobError or
     TryAgain where the target cannot be written.
@@ -60,29 +62,31 @@ def _joined(
     engine: Engine, job: JobRecord, schema: pa.Schema, status: Status | None, limit: int | None
 ) -> Iterator[pa.Table]:
     """A table for each shard that has results, or for some rows of it; no more than one shard is in memory."""
-    wanted = math.inf if limit is None else limit
+    wanted, count = math.inf if limit is None else limit, job.n_questions
     for shard in list_shards(engine, job.id):
         whole = None
-        for rows in _runs(shard.rows, rows_at_once(job.spec_json, len(shard.rows))):
+        for row_ids in _runs(shard.rows, count * rows_at_once(job.spec_json, len(shard.rows) // count)):
             if wanted <= 0:
                 return
-            completions = read_results(engine, job.id, rows, status, int(min(wanted, len(rows))))
-            if completions:
-                wanted -= len(completions)
+            answered = read_answers(engine, job, row_ids, status, int(min(wanted, len(row_ids) // count)))
+            if answered:
+                wanted -= len(answered)
                 whole = whole or _read(shard.path, lambda file: file.read())
-                yield _join(shard, whole, completions, schema)
+                yield _join(whole, shard.row_from // count, answered, schema)
 
 
 def _runs(rows: range, length: int) -> Iterator[range]:
     return (rows[start : start + length] for start in range(0, len(rows), length))
 
 
-def _join(shard: ShardRecord, rows: pa.Table, completions: list[Completion], schema: pa.Schema) -> pa.Table:
-    if len(completions) < rows.num_rows:
-        rows = rows.take([completion.row_id - shard.row_from for completion in completions])
-    columns = [pa.array([completion.row_id for completion in completions], pa.int64()), *rows.columns]
+def _join(rows: pa.Table, first: int, answered: list[tuple[int, Answers]], schema: pa.Schema) -> pa.Table:
+    """The rows of a shard, of which the first is that of the input, to their answers."""
+    if len(answered) < rows.num_rows:
+        rows = rows.take([row - first for row, _ in answered])
+    columns = [pa.array([row for row, _ in answered], pa.int64()), *rows.columns]
     for field in list(schema)[len(columns) :]:
-        columns.append(result_column(field.metadata[b"result"].decode(), field.type, completions))
+        name, place = field.metadata[b"result"].decode(), int(field.metadata[b"place"])
+        columns.append(result_column(name, field.type, [answers[place] for _, answers in answered]))
     return pa.table(columns, schema=schema)
 
 
@@ -91,10 +95,13 @@ def _schema(engine: Engine, job: JobRecord) -> pa.Schema:
     shards = list_shards(engine, job.id, limit=1)
     of_input = list(_read(shards[0].path, lambda file: file.schema_arrow)) if shards else []
     taken = {field.name for field in of_input}
-    types = result_types(job.spec_json)
-    if "embedding" in types:
-        types = result_types(job.spec_json, embedding_width(engine, job.id))
-    of_result = [pa.field(_free(name, taken), kind, metadata={"result": name}) for name, kind in types.items()]
+    ours = result_columns(job.spec_json)
+    if any(column.field == "embedding" for column in ours):
+        ours = result_columns(job.spec_json, embedding_width(engine, job.id))
+    of_result = [
+        pa.field(_free(column.name, taken), column.kind, metadata={"result": column.field, "place": str(column.place)})
+        for column in ours
+    ]
     return pa.schema([pa.field(_free("row_id", taken), pa.int64()), *of_input, *of_result])
 
 

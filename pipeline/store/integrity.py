@@ -1,13 +1,12 @@
 """Stage 7: a job recounted, row by row: what was promised against what is in the tables."""
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from sqlalchemy import Connection, Engine, func, or_, select
 
 from pipeline.rows import Status
+from pipeline.store.asked import asked, question_names
 from pipeline.store.queries import read_progress
 from pipeline.store.records import BatchState, JobState, Progress, ShardState
 from pipeline.store.schema import batches, jobs, results, shards
@@ -28,7 +27,7 @@ def check_integrity(engine: Engine, job_id: str) -> list[str]:
             *_sums(connection, job_id, progress),
             *_shard_ranges(connection, job_id, n_rows),
             *_every_row_once(connection, job_id, state),
-            *_all_that_was_asked_for(connection, job_id, json.loads(spec_json)),
+            *_all_that_was_asked_for(connection, job_id, spec_json),
             *_nothing_open(progress, state, n_rows),
             *_marks(connection, job_id),
         ]
@@ -82,21 +81,32 @@ def _every_row_once(connection: Connection, job_id: str, state: JobState) -> Ite
     yield from _named("not of the encoded shards", (has_result | set(waiting)) - expected)
 
 
-def _all_that_was_asked_for(connection: Connection, job_id: str, spec: Mapping[str, Any]) -> Iterator[str]:
-    """Answered rows have all their samples, where there is more than one to a row, and logprobs, where asked for."""
-    n, with_logprobs = spec.get("n", 1), spec.get("logprobs") is not None
+def _all_that_was_asked_for(connection: Connection, job_id: str, spec_json: str) -> Iterator[str]:
+    """Answered rows have all their samples, where there is more than one to a row, and logprobs, where asked for; and
+    where there are several questions, each row the name of its own."""
+    of_questions, names = asked(spec_json), question_names(spec_json)
     query = select(
-        results.c.row_id, results.c.status, results.c.samples, results.c.logprobs.is_not(None).label("has_logprobs")
+        results.c.row_id,
+        results.c.status,
+        results.c.samples,
+        results.c.logprobs.is_not(None).label("has_logprobs"),
+        results.c.question,
     )
-    odd_samples, odd_logprobs = set(), set()
+    odd_samples, odd_logprobs, odd_names = set(), set(), set()
     for row in connection.execute(query.where(results.c.job_id == job_id).execution_options(yield_per=1000)):
+        place = row.row_id % len(of_questions)
+        spec = of_questions[place]
+        n, with_logprobs = spec.get("n", 1), spec.get("logprobs") is not None
         answered = row.status in _ANSWERED
         if len(row.samples) != (n if n > 1 and answered else 0):
             odd_samples.add(row.row_id)
         if row.has_logprobs != (with_logprobs and answered):
             odd_logprobs.add(row.row_id)
+        if row.question != (names[place] if names else None):
+            odd_names.add(row.row_id)
     yield from _named("recorded with more samples than they should have, or fewer", odd_samples)
     yield from _named("recorded without logprobs that were asked for, or with some that were not", odd_logprobs)
+    yield from _named("recorded under another question than their own", odd_names)
 
 
 def _named(what: str, row_ids: set[int]) -> Iterator[str]:

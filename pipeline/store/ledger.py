@@ -36,6 +36,7 @@ class Ledger:
         priority: int = 0,
         context: int | None = None,
         tokenizer: str | None = None,
+        questions: Sequence[str] = (),
     ) -> JobRecord:
         """No name: one such as job-20261129-1. Raises RefusedError for a name that is taken."""
         with writing(self._engine) as connection:
@@ -51,6 +52,7 @@ class Ledger:
                 priority=priority,
                 context=context,
                 tokenizer=tokenizer,
+                questions=questions,
             )
 
     def set_tokenizer(self, job_id: str, location: str, context: int) -> None:

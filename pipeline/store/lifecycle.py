@@ -29,6 +29,7 @@ def create(
     priority: int,
     context: int | None,
     tokenizer: str | None,
+    questions: Sequence[str],
 ) -> JobRecord:
     job = JobRecord(
         id=uuid4().hex,
@@ -47,6 +48,7 @@ def create(
         context=context,
         tokenizer=tokenizer,
         utc_offset_s=_utc_offset_s(now),
+        questions=tuple(questions),
     )
     if name == NEWEST:
         raise RefusedError(f'"{NEWEST}" stands for the newest job. Give the job another name.')

@@ -173,7 +173,7 @@ def _alike(connection: Connection, job: JobRecord) -> Iterator[str]:
 
 def _work_asked(spec_json: str) -> tuple[object, ...]:
     spec = json.loads(spec_json)
-    return tuple(spec.get(name) for name in _WORK)
+    return (*(spec.get(name) for name in _WORK), spec.get("questions") or None)
 
 
 def _latest(job_id: str) -> Select[tuple[object, ...]]:

@@ -82,6 +82,12 @@ class JobRecord:
     context: int | None = None  #: tokens that the model holds, prompt and answer together
     tokenizer: str | None = None  #: where a fleet's workers find the model's tokenizer
     utc_offset_s: int | None = None  #: of the clock on the wall where it was submitted
+    questions: tuple[str, ...] = ()  #: names, where each row is asked several
+
+    @property
+    def n_questions(self) -> int:
+        """Rows here for each row of the input (rows.Questions)."""
+        return len(self.questions) or 1
 
     @property
     def submitted(self) -> datetime:

@@ -1,6 +1,5 @@
 """Stage 6: error rows go back into batches, and leave the sums that counted them."""
 
-import json
 from bisect import bisect_right
 from itertools import groupby
 
@@ -8,6 +7,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from pipeline.errors import RefusedError
 from pipeline.rows import Status
+from pipeline.store.asked import asked
 from pipeline.store.entries import NewBatch, hold_job, insert_batches, set_job
 from pipeline.store.records import JobState
 from pipeline.store.schema import batches, results, shards
@@ -25,8 +25,9 @@ def retry_errors(connection: Connection, job_id: str, batch_rows: int, now: floa
     for table in (batches, shards):
         connection.execute(update(table).where(table.c.job_id == job_id, table.c.n_error > 0).values(n_error=0))
     # A batch holds so many answers; each row has as many as it has samples.
-    samples: int = json.loads(job.spec_json).get("n", 1)
-    insert_batches(connection, job_id, _pack(failed, max(1, batch_rows // samples)), now)
+    samples = [fields.get("n", 1) for fields in asked(job.spec_json)]
+    most = max(1, batch_rows * len(samples) // sum(samples))
+    insert_batches(connection, job_id, _pack(failed, most), now)
     if job.state is JobState.DONE:
         set_job(connection, job_id, state=JobState.RUNNING, finished_at=None)
     return len(failed)

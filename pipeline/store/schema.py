@@ -4,6 +4,8 @@ A row's way through them: its shard is pending, then encoded, which puts the row
 leased under a fence, then done, and in the transaction that closes it the row gets its one result. In a fleet both are
 also enqueued in between: the broker was told of them. What is enqueued or leased has an `enqueued_at`, what is leased a
 `lease_until`, and nothing else has either.
+
+Where a job has several questions, each question of a row of the input is a row in all of these tables (rows.Questions).
 """
 
 from sqlalchemy import (
@@ -30,7 +32,7 @@ from pipeline.store.column_types import AnyText, Embedding, Labels, Logprobs, Ro
 from pipeline.store.records import BatchState, JobState, Role, ShardState, WorkerState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 
 metadata = MetaData()
 
@@ -54,6 +56,7 @@ jobs = Table(
     Column("context", Integer),
     Column("tokenizer", AnyText),
     Column("utc_offset_s", Integer),
+    Column("questions", Labels()),
 )
 
 shards = Table(
@@ -169,6 +172,7 @@ results = Table(
     Column("cut_tokens", Integer, nullable=False, server_default=text("0")),
     Column("copied_from", AnyText),
     Column("prompt_hash", LargeBinary),
+    Column("question", AnyText),
 )
 
 _HASHED = results.c.prompt_hash.is_not(None)

@@ -1,4 +1,6 @@
-"""Rows of the same prompt, answered once by a fleet, and copied by the next job."""
+"""Rows of the same prompt, answered once by a fleet, and copied by the next job; a row that several questions share."""
+
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,3 +23,25 @@ def test_the_same_rows_are_answered_once_and_copied_later(fleet, name, tmp_path)
     assert [row.output for row in once] == [row.output for row in again]
     assert sum(row.reused_tokens < row.prompt_tokens for row in once) == 2 * 3
     assert [row.copied_from is not None for row in again] == [text is not None for text in texts]
+
+
+@on_sqlite
+def test_several_questions_over_one_row(fleet, name, tmp_path):
+    texts = ["a lovely light " * 9, "day two " * 12, None, "cup " * 30] * 3
+    pq.write_table(pa.table({"text": texts, "id": [f"k{row}" for row in range(len(texts))]}), tmp_path / "rows.parquet")
+    questions = {
+        "mood": {"prompt": " Good or bad?", "choices": ["good", "bad"]},
+        "gist": {"prompt": " In short:", "max_tokens": 4},
+        "tale": {"prompt": " And then", "max_tokens": 3, "temperature": 1.0},
+    }
+    (tmp_path / "job.yaml").write_text(json.dumps({"questions": questions}))
+    asked = ("--job", str(tmp_path / "job.yaml"), "--max-tokens", "256")
+    fleet.submit(tmp_path / "rows.parquet", name, *asked, PIPELINE_SHARD_ROWS="18")
+    fleet.until_done(name)
+    fleet.seen.require_closed(name)
+    lines = [json.loads(line) for line in fleet.run("results", name, "--format", "jsonl").stdout.splitlines()]
+    assert [(line["id"], line["text"]) for line in lines] == [(f"k{row}", text) for row, text in enumerate(texts)]
+    for line in lines:
+        ended = {line[f"{question}_status"] for question in questions}
+        assert ended == {"error"} if line["text"] is None else ended <= {"ok", "truncated"}
+        assert (line["mood"] in ("good", "bad")) == (line["text"] is not None)

@@ -7,6 +7,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 import torch
+import yaml
 from transformers import AutoTokenizer
 
 from pipeline.inference import attention
@@ -124,3 +125,31 @@ def test_a_prompt_becomes_a_vector(run, home, small_model, small_tokenizer, tmp_
         assert (found - expected).abs().max() <= 1e-4
         assert found.tolist() == pytest.approx(exported[place]["embedding"])
         assert (results[place].prompt_tokens, results[place].output_tokens) == (ids.shape[1], 0)
+
+
+def test_several_questions_over_one_row(run, logprob, small_model, small_tokenizer, tmp_path):
+    """Each behind the same text, which is computed once."""
+    questions = {
+        "mood": {"prompt": " a thing that is", "choices": ["good", "bad"]},
+        "gist": {"prompt": " the", "max_tokens": 8},
+        "fit": {"prompt": " my", "score": "product"},
+    }
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump({"questions": questions}, sort_keys=False))
+    reviews, products = [REVIEWS[0] * 9, REVIEWS[1] * 6], ["phone that broke.", "battery"]
+    results, exported = run("--job", tmp_path / "job.yaml", text=reviews, product=products)
+    tokenizer = AutoTokenizer.from_pretrained(small_tokenizer)
+    for place, (review, product) in enumerate(zip(reviews, products, strict=True)):
+        mood, gist, fit = results[3 * place : 3 * place + 3]
+        before = PROMPT.format(text=review)
+        expected = shares([logprob(before + questions["mood"]["prompt"], f" {label}") for label in ("good", "bad")])
+        assert [score.probability for score in mood.scores] == pytest.approx(expected, abs=1e-3)
+        ids = tokenizer(before + questions["gist"]["prompt"], return_tensors="pt")["input_ids"]
+        small_model.network.set_attn_implementation("sdpa")
+        whole = small_model.network.generate(ids, max_new_tokens=8, do_sample=False)[0]
+        small_model.network.set_attn_implementation(attention.NAME)
+        assert gist.output == tokenizer.decode(whole[ids.shape[1] :], skip_special_tokens=True)
+        assert fit.logprob == pytest.approx(logprob(before + questions["fit"]["prompt"], f" {product}"), abs=2e-3)
+        row = exported[place]
+        assert (row["mood"], row["gist"], row["fit"]) == (mood.label, gist.output, fit.logprob)
+        # What is its own behind the text, which each has to read.
+        assert all(found.prompt_tokens - found.reused_tokens < 8 for found in (mood, gist, fit))

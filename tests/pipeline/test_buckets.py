@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.buckets import Budget, PlannedBatch, budget, plan
+from pipeline.buckets import Budget, PlannedBatch, batch_rows, budget, plan
+from pipeline.rows import Generate, Questions, Score
 from pipeline.settings import Settings
 
 lengths = st.lists(st.integers(1, 60), max_size=80).map(lambda sizes: list(enumerate(sizes)))
@@ -33,6 +34,23 @@ def test_a_row_over_the_budget_is_alone():
         PlannedBatch((1,), 500),
         PlannedBatch((0,), 3),
     ]
+
+
+def test_a_row_of_several_questions_is_not_divided_where_a_batch_holds_it():
+    """Rows of three, each of which brings 10 tokens along and 2 with each question."""
+    together = [(row_id, 2 if row_id % 3 else 12) for row_id in range(9)]
+    lengths = [(row_id, 12) for row_id in range(9)]
+    rows = lambda **most: [batch.row_ids for batch in plan(lengths, together=together, questions=3, **most)]  # noqa: E731
+    assert rows(max_rows=7, max_tokens=99) == [(0, 1, 2, 3, 4, 5), (6, 7, 8)]
+    assert rows(max_rows=99, max_tokens=35) == [(0, 1, 2, 3, 4, 5), (6, 7, 8)]
+    assert rows(max_rows=2, max_tokens=99) == [(0, 1), (2,), (3, 4), (5,), (6, 7), (8,)]
+
+
+def test_rows_of_several_samples_make_fewer_rows_of_a_batch():
+    asked = Questions((Score(), Generate(4, samples=2), Score(), Score()))
+    assert [batch_rows(each, 10) for each in (Score(), Generate(4, samples=4), Generate(4, samples=64), asked)] == [
+        10, 2, 1, 8,
+    ]  # fmt: skip
 
 
 def test_nothing_makes_no_batch():

@@ -9,6 +9,7 @@ from pipeline.spec import HARMLESS, JobSpec, build_spec
 FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
 #: Each field with another value than FIELDS and the defaults give it.
 OTHERS = {
+    "questions": {"mood": {}},
     "deterministic": True,
     "dedupe": False,
     "reuse_results": True,

@@ -16,6 +16,7 @@ from pipeline.inference.planting import plant
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.inference.ranks import Answer, Rank
 from pipeline.inference.sampling import Picker
+from pipeline.inference.stem import Stem
 from pipeline.rows import Generate, Sampling, Status
 
 LENGTHS = [1, 33, 7, 64, 7, 2]
@@ -168,7 +169,8 @@ def test_lanes_last_from_batch_to_batch(llama, make_batch, monkeypatch):
 def test_a_step_waits_for_nothing_but_the_tokens_picked(llama, make_batch):
     """No operation that reads a number back from the device, or whose result's shape depends on one."""
     model, batch = adopt(llama), make_batch([5, 6, 7])
-    stem, _ = plant(model, PrefixStore(1 << 20), [[batch.prefix]] * 3, Capacity())
+    chains, _ = plant(model, PrefixStore(1 << 20), [[batch.prefix]] * 3, Capacity())
+    stem = Stem(chains, model.device)
     rank = Rank(
         Lanes(model.shape, 3, 32), deque(Answer(n, prompt.own_ids, 9) for n, prompt in enumerate(batch.prompts))
     )

@@ -1,7 +1,7 @@
 import pytest
 
 from pipeline.errors import SpecError
-from pipeline.prompts.choices import questions
+from pipeline.prompts.choices import verdicts
 from pipeline.rows import Row
 
 
@@ -76,7 +76,7 @@ def test_so_it_is_not_where_labels_are_compared_by_the_mean_of_their_tokens(make
 
 
 def test_each_label_is_a_question_of_two_answers():
-    assert questions(["cat", "a dog"]) == ["cat: yes", "cat: no", "a dog: yes", "a dog: no"]
+    assert verdicts(["cat", "a dog"]) == ["cat: yes", "cat: no", "a dog: yes", "a dog: no"]
 
 
 def test_a_content_free_prompt_is_encoded_as_rows_are(make, encoder_for, kind):

@@ -63,7 +63,7 @@ def fitting(vocabulary, encoder, how, context, prompt=PROMPT, task=Generate(8), 
 def fitted_again(vocabulary, encoder, how, context, text, outcome, **more):
     """The outcome, the text that was left of it, and how often it was encoded for that."""
     watched = Watched(encoder)
-    found = fitting(vocabulary, watched, how, context, **more).fit(Row(0, "k", {"text": text}), outcome)
+    found = fitting(vocabulary, watched, how, context, **more).fit(Row(0, "k", {"text": text}), outcome)[0]
     return found, watched.texts.get("text", text), watched.tries
 
 
@@ -182,13 +182,13 @@ def test_only_the_named_column_is_cut(make, encoder_for):
     encoder = Watched(encoder_for(vocabulary, prompt, raw=True))
     row = Row(0, "k", {"title": "The film of the year", "text": "word " * 200})
     (outcome,) = encoder._encoder.encode([row])
-    found = fitting(vocabulary, encoder, "head", 80, prompt, cut="text").fit(row, outcome)
+    found = fitting(vocabulary, encoder, "head", 80, prompt, cut="text").fit(row, outcome)[0]
     assert isinstance(found, Prompt)
     assert encoder.texts["title"] == "The film of the year"
     assert encoder.texts["text"].startswith("word word")
     long_title = Row(0, "k", {"title": "year " * 200, "text": "word"})
     (outcome,) = encoder._encoder.encode([long_title])
-    found = fitting(vocabulary, encoder, "head", 80, prompt, cut="text").fit(long_title, outcome)
+    found = fitting(vocabulary, encoder, "head", 80, prompt, cut="text").fit(long_title, outcome)[0]
     assert found.error_type == "too_long"
     assert found.error.startswith('Without any text of the column "text" the prompt still has ')
     assert "the model's context is 80, of which the answer has 8 tokens." in found.error

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.rows import Completion, LabelScore, LikelyToken, Status, TokenLogprob
 from pipeline.spec import build_spec
-from pipeline.store.columns import result_column, result_types, rows_at_once
+from pipeline.store.columns import result_column, result_columns, rows_at_once
 
 FIELDS = {"inputs": "a.csv", "model": "m", "prompt": "{text}"}
 USUAL = [
@@ -19,6 +19,10 @@ SAMPLE = "struct<output: string, finish_reason: string, output_tokens: int64"
 
 def spec_json(**fields):
     return build_spec(FIELDS | fields).model_dump_json()
+
+
+def result_types(spec_json, width=None):
+    return {column.name: column.kind for column in result_columns(spec_json, width)}
 
 
 @pytest.mark.parametrize(
