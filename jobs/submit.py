@@ -74,6 +74,7 @@ from pipeline.spec import JobSpec, build_spec
 @click.option("--min-p", type=float, metavar="P", help="Draw among tokens at least P times as likely as the likeliest.")
 @click.option("--repetition-penalty", type=float, help="Over 1: less of what prompt or answer hold.  [default: 1]")
 @click.option("--presence-penalty", type=float, help="-2 to 2; over 0: less of what the answer holds.  [default: 0]")
+@click.option("--frequency-penalty", type=float, help="The same, each time that the answer holds it.  [default: 0]")
 @click.option("--seed", type=int, help="Other numbers to draw by; the same give the same answers.  [default: 0]")
 @click.option("--n", type=int, metavar="N", help="Draw N answers to each row, up to 64.  [default: 1]")
 @click.option("--logprobs", type=int, metavar="K", help="Record each token's log-probability, and the K likeliest's.")

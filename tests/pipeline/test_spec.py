@@ -37,6 +37,7 @@ OTHERS = {
     "min_p": 0.05,
     "repetition_penalty": 1.1,
     "presence_penalty": 0.5,
+    "frequency_penalty": 0.5,
     "seed": 1,
     "n": 3,
     "logprobs": 0,
