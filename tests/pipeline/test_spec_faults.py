@@ -55,6 +55,11 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
             "json_schema: it is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1).",
         ),
         (
+            {"json_schema": '{"a":' * 100_000},
+            "json_schema: it is not JSON: maximum recursion depth exceeded while decoding a JSON object from a unicode "
+            "string.",
+        ),
+        (
             {"json_schema": "[]"},
             'json_schema: it is no JSON schema, which is an object such as {"type": "object", "properties": ...}.',
         ),
