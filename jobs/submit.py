@@ -34,6 +34,9 @@ from pipeline.spec import JobSpec, build_spec
     "--messages-column", metavar="COLUMN", help="Each row's chat, as a list of role and content, in place of --prompt."
 )
 @click.option(
+    "--tokens-column", metavar="COLUMN", help="Each row's prompt as token ids, with --raw, in place of --prompt."
+)
+@click.option(
     "--template-var",
     "template_vars",
     multiple=True,

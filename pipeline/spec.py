@@ -91,6 +91,7 @@ class JobSpec(BaseModel):
     template: Literal["plain", "jinja"] = "plain"
     messages: Messages | None = None
     messages_column: NonEmpty | None = None
+    tokens_column: NonEmpty | None = None
     examples: Examples = ()
     template_vars: Variables = Field(default_factory=dict)
     tools: Tools | None = None

@@ -14,9 +14,10 @@ from pipeline.openai.response_format import shape
 
 COMPLETIONS, CHAT, EMBEDDINGS = "/v1/completions", "/v1/chat/completions", "/v1/embeddings"
 
-#: The column of a prompt, and of the JSON text of a chat's messages.
+#: The column of a prompt, and of the JSON text of a chat's messages, or of token ids.
 CONTENT = "content"
-_OF_TEXT = {"prompt": f"{{{CONTENT}}}", "raw": True}
+_OF_TEXT: Fields = {"prompt": f"{{{CONTENT}}}", "raw": True}
+_OF_TOKENS: Fields = {"tokens_column": CONTENT, "raw": True}
 
 #: They change no answer.
 _IGNORED = frozenset(
@@ -56,10 +57,10 @@ def read_body(url: object, body: object, usual: Usual) -> tuple[Terms, list[str]
 
 
 def _completion(body: Body, usual: Usual) -> tuple[Terms, list[str]]:
-    prompts = _texts(body, "prompt")
+    fields, prompts = _prompts(body, "prompt")
     limit, logprobs = body.pop("max_tokens", 16), body.pop("logprobs", None)
     _require_as_usual(body, "add_special_tokens", True)
-    return Terms(COMPLETIONS, _OF_TEXT | _generation(body, limit, logprobs)), prompts
+    return Terms(COMPLETIONS, fields | _generation(body, limit, logprobs)), prompts
 
 
 def _chat(body: Body, usual: Usual) -> tuple[Terms, list[str]]:
@@ -77,14 +78,15 @@ def _chat(body: Body, usual: Usual) -> tuple[Terms, list[str]]:
 
 
 def _embedding(body: Body, usual: Usual) -> tuple[Terms, list[str]]:
-    texts, encoding = _texts(body, "input"), body.pop("encoding_format", "float")
+    fields, prompts = _prompts(body, "input")
+    encoding = body.pop("encoding_format", "float")
     if encoding not in ("float", "base64"):
         raise RowError("invalid_parameter", "encoding_format must be float or base64.")
     _require_as_usual(body, "add_special_tokens", True)
     _require_as_usual(body, "normalize", True)
     for name in body:
         raise unsupported(name)
-    return Terms(EMBEDDINGS, _OF_TEXT | {"embed": usual.pooling}, encoding), texts
+    return Terms(EMBEDDINGS, fields | {"embed": usual.pooling}, encoding), prompts
 
 
 _READERS: dict[str, Callable[[Body, Usual], tuple[Terms, list[str]]]] = {
@@ -103,10 +105,15 @@ def _require_as_usual(body: Body, name: str, usual: bool) -> None:
         raise unsupported(name)
 
 
-def _texts(body: Body, name: str) -> list[str]:
+def _prompts(body: Body, name: str) -> tuple[Fields, list[str]]:
+    """One or several, texts or lists of token ids, and how a job reads them."""
     match body.pop(name, None):
         case str(text):
-            return [text]
+            return _OF_TEXT, [text]
         case [str(), *_] as texts if all(isinstance(text, str) for text in texts):
-            return list(texts)
-    raise RowError(f"invalid_{name}", f"{name} must be a text, or a list of texts. Token ids are not taken.")
+            return _OF_TEXT, list(texts)
+        case [int(), *_] as tokens:
+            return _OF_TOKENS, [json.dumps(tokens)]
+        case [[*_], *_] as lists:
+            return _OF_TOKENS, [json.dumps(tokens) for tokens in lists]
+    raise RowError(f"invalid_{name}", f"{name} must be a text, a list of texts, or of token ids.")

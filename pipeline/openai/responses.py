@@ -111,6 +111,8 @@ def _completion_logprobs(tokens: tuple[TokenLogprob, ...]) -> Answer:
     return {
         "tokens": texts,
         "token_logprobs": [token.logprob for token in tokens],
-        "top_logprobs": [{other.token: other.logprob for other in token.top} for token in tokens],
+        "top_logprobs": [
+            {other.token: other.logprob for other in token.top} | {token.token: token.logprob} for token in tokens
+        ],
         "text_offset": list(accumulate(map(len, texts), initial=0))[:-1],
     }

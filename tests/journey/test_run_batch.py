@@ -10,6 +10,8 @@ from struct import unpack
 
 import pytest
 
+from tests.conftest import byte_tokenizer
+
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
 
@@ -117,19 +119,23 @@ def test_without_one_line_that_can_be_answered(run_batch):
 
 
 def test_embeddings_are_those_of_a_job(home, run_batch, submit, table):
-    embed = {"custom_id": "v", "url": "/v1/embeddings"}
+    embed, ids = {"custom_id": "v", "url": "/v1/embeddings"}, byte_tokenizer().encode
     _, answers, errors = run_batch(
         json.dumps(embed | {"body": {"input": ["one", "three four"]}}),
         json.dumps(embed | {"custom_id": "w", "body": {"input": "one", "encoding_format": "base64"}}),
         json.dumps(embed | {"custom_id": "x", "body": {"input": ["one", ""]}}),
+        json.dumps(embed | {"custom_id": "y", "body": {"input": [ids("one"), ids("three four")]}}),
+        json.dumps(embed | {"custom_id": "z", "body": {"input": [5, 1_000_000]}}),
         flags=("--embed", "mean"),
     )
-    assert [(error["custom_id"], error["error"]["code"]) for error in errors] == [("x", "empty")]
+    assert [(error["custom_id"], error["error"]["code"]) for error in errors] == [("x", "empty"), ("z", "wrong_type")]
     job = ("--prompt", "{text}", "--raw", "--embed", "mean")
     assert submit(table(text=["one", "three four"]), *job).exit_code == 0
     one, other = (list(unpack("<32f", result.embedding)) for result in home.results("night"))
     assert [each["embedding"] for each in body(answers, "v")["data"]] == [one, other]
-    assert body(answers, "v")["usage"] == {"prompt_tokens": 13, "total_tokens": 13}
+    assert body(answers, "v")["usage"] == body(answers, "y")["usage"] == {"prompt_tokens": 13, "total_tokens": 13}
+    for given, expected in zip(body(answers, "y")["data"], (one, other), strict=True):
+        assert given["embedding"] == pytest.approx(expected, abs=1e-5)
     assert list(unpack("<32f", b64decode(body(answers, "w")["data"][0]["embedding"]))) == one
 
 

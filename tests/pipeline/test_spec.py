@@ -57,6 +57,7 @@ OTHERS = {
     "template": "jinja",
     "messages": [{"role": "user", "content": "{text}"}],
     "messages_column": "turns",
+    "tokens_column": "ids",
     "examples": [{"text": "a", "answer": "b"}],
     "template_vars": {"enable_thinking": False},
     "tools": [{"type": "function"}],
@@ -68,6 +69,7 @@ NEEDS: dict[str, dict[str, object]] = {
 }
 NEEDS["messages"] = {"prompt": None, "messages": [{"role": "user", "content": "{other}"}]}
 NEEDS["messages_column"] = {"prompt": None, "messages_column": "chat"}
+NEEDS["tokens_column"] = {"prompt": None, "tokens_column": "others", "raw": True}
 NEEDS["cut"] = {"on_too_long": "tail"}
 NEEDS["sql"] = {"inputs": ["sqlite:////data/a.db"]}
 

@@ -40,6 +40,15 @@ def test_several_prompts_of_a_completion() -> None:
     assert read(COMPLETIONS, prompt=["a", "b"])[1] == ["a", "b"]
 
 
+def test_token_ids() -> None:
+    for url, name in ((COMPLETIONS, "prompt"), (EMBEDDINGS, "input")):
+        (one, prompts), (same, several) = read(url, **{name: [5, 6]}), read(url, **{name: [[5], [6, 7]]})
+        assert one == same
+        assert one.fields.items() >= {"tokens_column": "content", "raw": True}.items()
+        assert "prompt" not in one.fields
+        assert (prompts, several) == (["[5, 6]"], ["[5]", "[6, 7]"])
+
+
 def test_a_limit_of_a_chat_goes_by_two_names() -> None:
     assert fields(CHAT, max_tokens=7)["max_tokens"] == 7
     assert fields(CHAT, max_tokens=7, max_completion_tokens=5)["max_tokens"] == 5
@@ -61,14 +70,19 @@ def test_terms_differ_by_the_order_within_a_schema_and_by_no_other() -> None:
 @pytest.mark.parametrize(
     ("url", "body", "code", "message"),
     [
-        (COMPLETIONS, {"prompt": None}, "invalid_prompt", "prompt must be a text, or a list of texts."),
-        (COMPLETIONS, {"prompt": []}, "invalid_prompt", "prompt must be a text, or a list of texts."),
-        (COMPLETIONS, {"prompt": ["a", 1]}, "invalid_prompt", "prompt must be a text, or a list of texts."),
+        (COMPLETIONS, {"prompt": None}, "invalid_prompt", "prompt must be a text, a list of texts, or of token ids."),
+        (COMPLETIONS, {"prompt": []}, "invalid_prompt", "prompt must be a text, a list of texts, or of token ids."),
+        (
+            COMPLETIONS,
+            {"prompt": ["a", 1]},
+            "invalid_prompt",
+            "prompt must be a text, a list of texts, or of token ids.",
+        ),
         (COMPLETIONS, {"add_special_tokens": False}, "unsupported_parameter", "add_special_tokens is not supported."),
         (CHAT, {"logprobs": 3}, "invalid_parameter", "logprobs must be true or false; top_logprobs says how many."),
         (CHAT, {"top_logprobs": 3}, "invalid_parameter", "top_logprobs needs logprobs, which must be true."),
         (CHAT, {"add_special_tokens": True}, "unsupported_parameter", "add_special_tokens is not supported."),
-        (EMBEDDINGS, {"input": {}}, "invalid_input", "input must be a text, or a list of texts."),
+        (EMBEDDINGS, {"input": {}}, "invalid_input", "input must be a text, a list of texts, or of token ids."),
         (EMBEDDINGS, {"encoding_format": "int8"}, "invalid_parameter", "encoding_format must be float or base64."),
         (EMBEDDINGS, {"dimensions": 8}, "unsupported_parameter", "dimensions is not supported. Leave it out."),
         (EMBEDDINGS, {"normalize": False}, "unsupported_parameter", "normalize is not supported. Leave it out."),

@@ -66,7 +66,7 @@ def test_a_completions_answer_with_logprobs() -> None:
             "logprobs": {
                 "tokens": ["Hé", "!"],
                 "token_logprobs": [-0.5, -0.1],
-                "top_logprobs": [{"Hé": -0.5, "x": -2.0}, {}],
+                "top_logprobs": [{"Hé": -0.5, "x": -2.0}, {"!": -0.1}],
                 "text_offset": [0, 2],
             },
             "finish_reason": "stop",
