@@ -97,7 +97,7 @@ def test_every_answer_comes_back_to_its_own_row(home, submit, table, tmp_path, m
     monkeypatch.setattr("pipeline.answering.run_bisecting", echo)
     home.variables |= {"PIPELINE_SHARD_ROWS": "37", "PIPELINE_BATCH_ROWS": "5"}
     numbers = random.Random(1).sample(range(1000), 200)
-    words = [f"{number % 150:03} {'x' * (number % 7)}" for number in numbers]
+    words = [f"{number % 150:03}" for number in numbers]
     rows = table(id=[f"k{number}" for number in numbers], text=[None if word < "01" else word for word in words])
     asked = ("--key", "id", "--raw", "--prompt", "{text}", "--output", tmp_path / "answers.csv")
     assert submit(rows, *asked).exit_code == 0

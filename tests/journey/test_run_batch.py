@@ -103,6 +103,30 @@ def test_chats_of_any_length_get_the_answers_of_a_messages_column(home, run_batc
     assert len({first for first, *_ in logprobs}) == len(chats)
 
 
+def test_whatever_the_lines_hold_each_has_one_line_of_its_own(run_batch):
+    odd = json.loads(
+        '[null, true, 5, "", "x", [], {}, [null], [5], [{}], ["x", 5], [[]], [[5], "x"], "\\u0000", "<|im_end|>"]'
+    )
+    odd += [json.loads("[" * 150 + "]" * 150), "long " * 200]
+    users = [
+        message(content) for content in (*odd, [{"type": "text"}], [{"type": "text", "text": "a"}, {"type": "image"}])
+    ]
+    more = ("name", "tool_calls", "tool_call_id", "reasoning", "content", "role")
+    chats = [*odd, *([user] for user in users), [message("x"), message("y", "assistant")]]
+    chats += [[message("x") | {name: value}] for name in more for value in odd]
+    asked = {"temperature": 0, "max_tokens": 2}
+    bodies = [(CHAT, {"messages": chat} | asked) for chat in chats]
+    bodies += [(COMPLETIONS, {"prompt": value} | asked) for value in odd]
+    bodies += [("/v1/embeddings", {"input": value}) for value in odd]
+    bodies += [(url, value) for url in (CHAT, COMPLETIONS, "/v1/embeddings", None, 5, "x") for value in odd]
+    lines = [{"custom_id": str(number), "url": url, "body": body} for number, (url, body) in enumerate(bodies)]
+    done, answers, errors = run_batch(*lines)
+    assert done.exit_code == 0
+    assert sorted(int(each["custom_id"]) for each in answers + errors) == list(range(len(lines)))
+    assert all(error["error"]["message"].endswith((".", "?")) for error in errors)
+    assert len(answers) > 50
+
+
 def test_the_same_command_again_answers_nothing_twice(home, run_batch):
     lines = (line("a", prompt="x", temperature=0), line("b", prompt="y"))
     _, answers, _ = run_batch(*lines)
