@@ -68,7 +68,9 @@ from pipeline.spec import JobSpec, build_spec
 )
 @click.option("--json-schema", metavar="FILE", help="Hold answers to this JSON schema while they are written.")
 @click.option("--regex", metavar="TEXT", help="Hold answers to this regular expression, from end to end.")
-@click.option("--grammar", metavar="FILE", help="Hold answers to this grammar, in llguidance's form of Lark.")
+@click.option(
+    "--grammar", metavar="FILE", help="Hold answers to this grammar, in llguidance's form of Lark or in GBNF."
+)
 @click.option("--max-tokens", type=int, help="Tokens an answer may have.  [default: 256]")
 @click.option("--stop", multiple=True, help="Text before which an answer ends; may be given several times.")
 @click.option("--temperature", type=float, help="0 takes the likeliest token; above, tokens are drawn.  [default: 0]")
