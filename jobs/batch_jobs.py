@@ -12,7 +12,7 @@ from jobs.manner import Manner
 from jobs.new_job import submit_job
 from jobs.session import Session
 from jobs.tables import counted
-from pipeline.errors import SpecError
+from pipeline.errors import ModelError, SpecError
 from pipeline.job_file import place
 from pipeline.openai.body import Fields
 from pipeline.openai.endpoints import CONTENT, Usual
@@ -37,24 +37,28 @@ Line = tuple[int, bytes, bool]  #: its place in the batch file, what is written,
 def answer_batch(
     settings: Settings, files: BatchFiles, manner: Manner, *, model: str, name: str | None, usual: Usual
 ) -> int:
-    """The exit status. Raises SpecError for what no line could be answered with."""
+    """The exit status. Raises SpecError or ModelError for what no line could be answered with."""
     found = digest(files.batch, usual)
     name = name or f"batch-{digest(files.batch, usual, model)[:10]}"
     session = Session.open(settings)
     sorted_batch = sort_batch(files.batch, settings.make_home() / "batches" / found, usual)
     # What is wrong with a flag is no fault of the lines, and the longest name is that of the last group.
     build_spec(_fixed(files.batch, model, f"{name}-{len(sorted_batch.groups)}") | {"messages_column": CONTENT})
-    sources = [_refused(sorted_batch.refusals)]
+    sources, faults = [_refused(sorted_batch.refusals)], list[SpecError | ModelError]()
     for number, group in enumerate(sorted_batch.groups, 1):
         try:
             spec = build_spec(_fixed(group.rows, model, f"{name}-{number}") | group.terms.fields)
             status = submit_job(settings, spec, source_of(spec, None), manner)
-        except SpecError as error:
-            sources.append(_refused([_invalid(line, custom_id, error) for line, custom_id, _ in group.requests()]))
+        except (SpecError, ModelError) as error:
+            faults.append(error)
+            sources.append(_refused([_faulty(line, custom_id, error) for line, custom_id, _ in group.requests()]))
             continue
         if status not in (exit_codes.OK, exit_codes.ALL_ROWS_FAILED):
             return status
         sources.append(_answered(session.database, find_job(session.database, str(spec.name)), group, model))
+    of_model = [fault for fault in faults if isinstance(fault, ModelError)]
+    if of_model and len(faults) == len(sorted_batch.groups):
+        raise of_model[0]
     return _write(session, files, heapq.merge(*sources))
 
 
@@ -63,8 +67,10 @@ def _fixed(rows: Path, model: str, name: str) -> Fields:
     return place({"inputs": str(rows), "model": model, "name": name, "key": "key"}, Path.cwd())
 
 
-def _invalid(line: int, custom_id: str, error: SpecError) -> Refusal:
+def _faulty(line: int, custom_id: str, error: SpecError | ModelError) -> Refusal:
     """Parameters go by their own names in it, and not by those of flags."""
+    if isinstance(error, ModelError):
+        return Refusal(line, custom_id, "model", str(error))
     message = re.sub("--([a-z]+(?:-[a-z]+)*)", lambda flag: flag[1].replace("-", "_"), str(error))
     return Refusal(line, custom_id, "invalid_parameter", message)
 

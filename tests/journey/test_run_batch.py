@@ -192,6 +192,18 @@ def test_tools_and_variables_reach_the_chat_template(run_batch, tiny_model, tmp_
     assert body(answers, "a")["usage"]["prompt_tokens"] == len(seen)
 
 
+def test_what_a_model_cannot_do_is_the_error_of_those_lines(run_batch, tiny_model, tmp_path, told):
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    (model / "chat_template.jinja").unlink()
+    chat, text = line("chat", CHAT, messages=[message("x")]), line("text", prompt="x")
+    done, answers, errors = run_batch(chat, text, flags=("--model", model))
+    assert done.exit_code == 0
+    assert [answer["custom_id"] for answer in answers] == ["text"]
+    assert [(error["custom_id"], error["error"]["code"]) for error in errors] == [("chat", "model")]
+    assert told(run_batch(chat, flags=("--model", model))[0], 1).startswith("This model has no chat template, so it ")
+
+
 def test_files_that_would_be_lost_or_cannot_be_are_refused(home, tmp_path, told, tiny_model):
     (tmp_path / "in.jsonl").write_text("{}\n")
     same = ("-i", tmp_path / "in.jsonl", "-o", tmp_path / "in.jsonl", "--model", tiny_model)
