@@ -1,7 +1,9 @@
 """A batch file's groups as jobs, one after the other, and their results merged into its output, in its order."""
 
 import heapq
+import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from jobs import exit_codes
@@ -10,12 +12,14 @@ from jobs.manner import Manner
 from jobs.new_job import submit_job
 from jobs.session import Session
 from jobs.tables import counted
-from pipeline.errors import SpecError
+from pipeline.errors import ModelError, SpecError
 from pipeline.job_file import place
+from pipeline.openai.body import Fields
+from pipeline.openai.endpoints import CONTENT, Usual
 from pipeline.openai.groups import Group, digest, sort_batch
-from pipeline.openai.requests import Fields, Refusal
+from pipeline.openai.requests import Refusal
 from pipeline.openai.responses import error_line, output_line
-from pipeline.rows import Completion
+from pipeline.rows import Completion, Status
 from pipeline.settings import Settings
 from pipeline.source import source_of
 from pipeline.spec import build_spec
@@ -31,37 +35,44 @@ Line = tuple[int, bytes, bool]  #: its place in the batch file, what is written,
 
 
 def answer_batch(
-    settings: Settings, files: BatchFiles, manner: Manner, *, model: str, name: str | None, max_tokens: int
+    settings: Settings, files: BatchFiles, manner: Manner, *, model: str, name: str | None, usual: Usual
 ) -> int:
-    """The exit status. Raises SpecError for what no line could be answered with."""
-    found = digest(files.batch, max_tokens)
-    name = name or f"batch-{digest(files.batch, max_tokens, model)[:10]}"
-    sorted_batch = sort_batch(files.batch, settings.make_home() / "batches" / found, max_tokens)
+    """The exit status. Raises SpecError or ModelError for what no line could be answered with."""
+    found = digest(files.batch, usual)
+    name = name or f"batch-{digest(files.batch, usual, model)[:10]}"
+    session = Session.open(settings)
+    sorted_batch = sort_batch(files.batch, settings.make_home() / "batches" / found, usual)
     # What is wrong with a flag is no fault of the lines, and the longest name is that of the last group.
-    build_spec(_fixed(files.batch, model, f"{name}-{len(sorted_batch.groups)}"))
-    sources = [_refused(sorted_batch.refusals)]
+    build_spec(_fixed(files.batch, model, f"{name}-{len(sorted_batch.groups)}") | {"messages_column": CONTENT})
+    sources, faults = [_refused(sorted_batch.refusals)], list[SpecError | ModelError]()
     for number, group in enumerate(sorted_batch.groups, 1):
         try:
-            spec = build_spec(_fixed(group.rows, model, f"{name}-{number}") | group.fields)
-        except SpecError as error:
-            sources.append(_refused([_invalid(line, custom_id, error) for line, custom_id in group.custom_ids()]))
+            spec = build_spec(_fixed(group.rows, model, f"{name}-{number}") | group.terms.fields)
+            status = submit_job(settings, spec, source_of(spec, None), manner)
+        except (SpecError, ModelError) as error:
+            faults.append(error)
+            sources.append(_refused([_faulty(line, custom_id, error) for line, custom_id, _ in group.requests()]))
             continue
-        status = submit_job(settings, spec, source_of(spec, None), manner)
         if status not in (exit_codes.OK, exit_codes.ALL_ROWS_FAILED):
             return status
-        database = Session.open(settings).database
-        sources.append(_answered(database, find_job(database, str(spec.name)), group, model))
-    return _write(settings, files, heapq.merge(*sources))
+        sources.append(_answered(session.database, find_job(session.database, str(spec.name)), group, model))
+    of_model = [fault for fault in faults if isinstance(fault, ModelError)]
+    if of_model and len(faults) == len(sorted_batch.groups):
+        raise of_model[0]
+    return _write(session, files, heapq.merge(*sources))
 
 
 def _fixed(rows: Path, model: str, name: str) -> Fields:
     """What all groups have in common, as fields of a job."""
-    fields = {"inputs": str(rows), "model": model, "name": name, "prompt": "{content}", "key": "line"}
-    return place(fields, Path.cwd())
+    return place({"inputs": str(rows), "model": model, "name": name, "key": "key"}, Path.cwd())
 
 
-def _invalid(line: int, custom_id: str, error: SpecError) -> Refusal:
-    return Refusal(line, custom_id, "invalid_parameter", str(error))
+def _faulty(line: int, custom_id: str, error: SpecError | ModelError) -> Refusal:
+    """Parameters go by their own names in it, and not by those of flags."""
+    if isinstance(error, ModelError):
+        return Refusal(line, custom_id, "model", str(error))
+    message = re.sub("--([a-z]+(?:-[a-z]+)*)", lambda flag: flag[1].replace("-", "_"), str(error))
+    return Refusal(line, custom_id, "invalid_parameter", message)
 
 
 def _refused(refusals: list[Refusal]) -> Iterator[Line]:
@@ -70,14 +81,18 @@ def _refused(refusals: list[Refusal]) -> Iterator[Line]:
 
 
 def _answered(database: Database, job: JobRecord, group: Group, model: str) -> Iterator[Line]:
-    for (line, custom_id), result in zip(group.custom_ids(), _results(database, job), strict=True):
-        assert result.key == str(line)
-        request_id = f"{job.id}-{result.row_id}"
-        if result.error_type is None and result.output is not None:
+    """A request is answered where all of its prompts are."""
+    results = _results(database, job)
+    for line, custom_id, prompts in group.requests():
+        answers = list(islice(results, prompts))
+        assert [answer.key for answer in answers] == [f"{line}.{number}" for number in range(prompts)]
+        request_id = f"{job.id}-{answers[0].row_id}"
+        failed = next((answer for answer in answers if answer.status not in (Status.OK, Status.TRUNCATED)), None)
+        if failed is None:
             created = int(job.submitted_at)
-            yield line, output_line(custom_id, group.url, model, created, request_id, result), True
+            yield line, output_line(custom_id, group.terms, model, created, request_id, answers), True
         else:
-            why = Refusal(line, custom_id, result.error_type or result.status, result.error or "It was cancelled.")
+            why = Refusal(line, custom_id, failed.error_type or failed.status, failed.error or "It was cancelled.")
             yield line, error_line(why, request_id), False
 
 
@@ -87,13 +102,13 @@ def _results(database: Database, job: JobRecord) -> Iterator[Completion]:
         yield from read_results(database, job.id, range(start, start + _PAGE))
 
 
-def _write(settings: Settings, files: BatchFiles, lines: Iterator[Line]) -> int:
+def _write(session: Session, files: BatchFiles, lines: Iterator[Line]) -> int:
     answers = errors = 0
     with opened_target(files.output) as output, opened_target(files.errors) as refused:
         for _, line, is_answer in lines:
             (output if is_answer else refused).write(line)
             answers, errors = answers + is_answer, errors + (not is_answer)
-    Session.open(settings).notes.print(
+    session.notes.print(
         f"{counted(answers, 'answer')} written to {files.output}, {counted(errors, 'error')} to {files.errors}.",
         soft_wrap=True,
     )

@@ -7,6 +7,7 @@ import click
 
 from jobs.batch_files import BatchFiles
 from jobs.manner import Manner
+from pipeline.openai.endpoints import Usual
 from pipeline.settings import Settings
 
 
@@ -25,12 +26,23 @@ from pipeline.settings import Settings
 @click.option(
     "--max-tokens", type=click.IntRange(min=1), default=256, show_default=True, help="Of a chat without limit."
 )
+@click.option(
+    "--embed",
+    "pooling",
+    type=click.Choice(["last", "mean"]),
+    default="last",
+    show_default=True,
+    help="Of an embedding: the state of the last token, or the mean of all, as encoders such as MiniLM want it.",
+)
 @click.option("--here", is_flag=True, help="Answer in this process, also where there is a fleet.")
-def run_batch(batch: Path, output: Path, errors: Path | None, here: bool, **asked: Any) -> None:
-    """Answer each line of FILE, a JSON object of custom_id, url (/v1/completions or /v1/chat/completions) and body.
+def run_batch(
+    batch: Path, output: Path, errors: Path | None, max_tokens: int, pooling: Any, here: bool, **asked: Any
+) -> None:
+    """Answer each line of FILE, a JSON object of custom_id, url and body. The url is /v1/chat/completions,
+    /v1/completions or /v1/embeddings.
 
-    Lines that agree on url, system message and parameters are one job. A line that cannot be answered is a line of the
-    error file, and hurts no other. The same command again goes on where it stopped.
+    Lines that agree on url and parameters are one job. A line that cannot be answered is a line of the error file, and
+    hurts no other. The same command again goes on where it stopped.
 
     \b
     Example:
@@ -40,5 +52,6 @@ def run_batch(batch: Path, output: Path, errors: Path | None, here: bool, **aske
     # torch takes seconds to import; what makes no sense is told before.
     from jobs.batch_jobs import answer_batch
 
-    status = answer_batch(Settings.from_environment(), files, Manner(wait=True, here=here), **asked)
+    usual = Usual(max_tokens, pooling)
+    status = answer_batch(Settings.from_environment(), files, Manner(wait=True, here=here), usual=usual, **asked)
     click.get_current_context().exit(status)

@@ -37,6 +37,9 @@ from pipeline.spec import JobSpec, build_spec
     "--messages-column", metavar="COLUMN", help="Each row's chat, as a list of role and content, in place of --prompt."
 )
 @click.option(
+    "--tokens-column", metavar="COLUMN", help="Each row's prompt as token ids, with --raw, in place of --prompt."
+)
+@click.option(
     "--template-var",
     "template_vars",
     multiple=True,
@@ -68,7 +71,9 @@ from pipeline.spec import JobSpec, build_spec
 )
 @click.option("--json-schema", metavar="FILE", help="Hold answers to this JSON schema while they are written.")
 @click.option("--regex", metavar="TEXT", help="Hold answers to this regular expression, from end to end.")
-@click.option("--grammar", metavar="FILE", help="Hold answers to this grammar, in llguidance's form of Lark.")
+@click.option(
+    "--grammar", metavar="FILE", help="Hold answers to this grammar, in llguidance's form of Lark or in GBNF."
+)
 @click.option("--max-tokens", type=int, help="Tokens an answer may have.  [default: 256]")
 @click.option("--stop", multiple=True, help="Text before which an answer ends; may be given several times.")
 @click.option("--temperature", type=float, help="0 takes the likeliest token; above, tokens are drawn.  [default: 0]")
@@ -77,6 +82,7 @@ from pipeline.spec import JobSpec, build_spec
 @click.option("--min-p", type=float, metavar="P", help="Draw among tokens at least P times as likely as the likeliest.")
 @click.option("--repetition-penalty", type=float, help="Over 1: less of what prompt or answer hold.  [default: 1]")
 @click.option("--presence-penalty", type=float, help="-2 to 2; over 0: less of what the answer holds.  [default: 0]")
+@click.option("--frequency-penalty", type=float, help="The same, each time that the answer holds it.  [default: 0]")
 @click.option("--seed", type=int, help="Other numbers to draw by; the same give the same answers.  [default: 0]")
 @click.option("--n", type=int, metavar="N", help="Draw N answers to each row, up to 64.  [default: 1]")
 @click.option("--logprobs", type=int, metavar="K", help="Record each token's log-probability, and the K likeliest's.")

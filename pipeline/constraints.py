@@ -12,6 +12,7 @@ from itertools import takewhile
 
 import numpy as np
 from llguidance import LLExecutor, LLMatcher, LLTokenizer
+from llguidance.gbnf_to_lark import gbnf_to_lark
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask_par
 from numpy.typing import NDArray
 
@@ -19,6 +20,8 @@ from pipeline.errors import SpecError
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Constraint
 
+#: The rule with which a grammar in GBNF begins; that of Lark is `start:`.
+_GBNF = re.compile(r"^\s*root\s*::=", re.MULTILINE)
 #: Tokens of an answer that is tried out before there is one.
 _TRIED = 64
 
@@ -159,7 +162,17 @@ def _grammar(constraint: Constraint) -> str:
         case "regex":
             return LLMatcher.grammar_from_regex(constraint.text)
         case "grammar":
-            return LLMatcher.grammar_from_lark(constraint.text)
+            return LLMatcher.grammar_from_lark(_as_lark(constraint.text))
+
+
+def _as_lark(grammar: str) -> str:
+    """GBNF, as llama.cpp and vLLM take it, is turned into Lark. Raises SpecError."""
+    if not _GBNF.search(grammar):
+        return grammar
+    try:
+        return gbnf_to_lark(grammar)
+    except Exception as error:  # the library raises no narrower class
+        raise SpecError(f"--grammar cannot be used: it is no GBNF: {error}.") from error
 
 
 def _reason(message: str, constraint: Constraint) -> str:

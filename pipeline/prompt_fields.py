@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 #: One of these a job must have, and only one.
-PROMPTS = ("prompt", "messages", "messages_column")
+PROMPTS = ("prompt", "messages", "messages_column", "tokens_column")
 NO_PROMPT = "The job has no prompt; give --prompt, or `prompt:` in the job file."
 
 #: What the chat templates of all models are given by us.
@@ -57,18 +57,21 @@ def prompt_fault(job: Mapping[str, Any]) -> str | None:
     given = [name for name in PROMPTS if job[name] is not None]
     if len(given) > 1:
         return f"{_flag(given[0])} and {_flag(given[1])} are two prompts, and a job has one; leave one of them out"
-    whole_chat = next((name for name in given if name != "prompt"), None)
+    own = next((name for name in given if name != "prompt"), None)
+    whole_chat = own if own != "tokens_column" else None
+    if own == "tokens_column" and not job["raw"]:
+        return "--tokens-column holds all that the model is to read, without a chat template; say so by --raw"
     if job["raw"] and job["system"] is not None:
         return "--system needs a chat template; with --raw, write it into the prompt"
     needs_chat = [*([whole_chat] if whole_chat else []), *(name for name in ("template_vars", "tools") if job[name])]
     if job["raw"] and needs_chat:
         return f"{_flag(needs_chat[0])} needs a chat template, which --raw does without; leave one of them out"
-    if whole_chat and job["examples"]:
-        return f"--examples needs --prompt, which each of them fills; {_flag(whole_chat)} has messages of its own"
+    if own and job["examples"]:
+        return f"--examples needs --prompt, which each of them fills; {_flag(own)} has all of it"
     if job["messages"] is not None and job["system"] is not None:
         return "--system and messages are two beginnings; write it into messages, under the role system"
-    if job["messages_column"] is not None and job["on_too_long"] != "error":
-        return "--on-too-long cuts a column of the prompt, and with --messages-column there is none"
+    if own in ("messages_column", "tokens_column") and job["on_too_long"] != "error":
+        return f"--on-too-long cuts a column of the prompt, and with {_flag(own)} there is none"
     return None
 
 

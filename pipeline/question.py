@@ -82,8 +82,10 @@ def beside_fault(job: Mapping[str, Any], given: list[str]) -> str | None:
     """What does not go together with questions, for a person; `given` are the job's own fields of a task, as flags."""
     if given:
         return f"{given[0]} is for the whole job, and each question has its own; leave it out, or move it into one"
-    if job["messages_column"] is not None:
-        return "they go on with --prompt or messages; --messages-column brings each row's own chat, which ends it"
+    for whole, brought in (("messages_column", "chat"), ("tokens_column", "prompt")):
+        if job[whole] is not None:
+            flag = f"--{whole.replace('_', '-')}"
+            return f"they go on with --prompt or messages; {flag} brings each row's own {brought}, which ends it"
     if job["examples"]:
         return "--examples show one answer each, and there are several; write them into the prompt"
     return None

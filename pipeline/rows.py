@@ -172,6 +172,7 @@ class Sampling:
     min_p: float | None = None  #: draw among tokens that are so likely, as a share of the likeliest one
     repetition_penalty: float = 1.0  #: over 1 makes tokens of the prompt and of the answer less likely
     presence_penalty: float = 0.0  #: over 0 makes tokens of the answer less likely
+    frequency_penalty: float = 0.0  #: over 0 makes tokens of the answer less likely, the more the oftener they came
     seed: int = 0  #: of the job; each sample of a row draws by numbers of its own, made from this and their numbers
 
 

@@ -63,6 +63,7 @@ class JobSpec(BaseModel):
     template: Literal["plain", "jinja"] = "plain"
     messages: Messages | None = None
     messages_column: NonEmpty | None = None
+    tokens_column: NonEmpty | None = None
     examples: Examples = ()
     template_vars: Variables = Field(default_factory=dict)
     tools: Tools | None = None
@@ -87,6 +88,7 @@ class JobSpec(BaseModel):
     min_p: float | None = Field(default=None, ge=0, le=1)
     repetition_penalty: float = Field(default=1.0, ge=0.01, le=100)
     presence_penalty: float = Field(default=0.0, ge=-2, le=2)
+    frequency_penalty: float = Field(default=0.0, ge=-2, le=2)
     seed: int = 0
     n: int = Field(default=1, ge=1, le=64)
     logprobs: int | None = Field(default=None, ge=0, le=20)

@@ -24,13 +24,13 @@ def _schema_as_text(value: object) -> object:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"it is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError('it is no JSON schema, which is an object such as {"type": "object", "properties": ...}')
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"it holds what JSON has no form for: {error}") from error
 
 

@@ -8,7 +8,9 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 
 
 def test_the_error_types_that_are_explained_are_those_that_rows_have():
-    source = "\n".join(path.read_text() for tree in ("pipeline", "workers") for path in (ROOT / tree).rglob("*.py"))
+    files = [path for tree in ("pipeline", "workers") for path in (ROOT / tree).rglob("*.py")]
+    # Lines of a batch file that cannot be read are no rows.
+    source = "\n".join(path.read_text() for path in files if path.parent.name != "openai")
     given = set(re.findall(r'(?:RowError\(\s*|error_type=|^CRASH = |^_TYPE = )"(\w+)"', source, re.MULTILINE))
     table = (ROOT / "docs/failures.md").read_text().partition("## Of a process")[0]
     explained = {

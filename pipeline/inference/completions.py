@@ -142,13 +142,13 @@ def embedded(seat: Seat, vector: Tensor) -> Completion:
 
 
 def _parsed(answer: Answer, rule: StopRule) -> str | None:
-    """The answer as JSON, always spelled alike. None where it was cut, or is beyond what numbers can hold."""
+    """The answer as JSON, always spelled alike. None where it was cut, or is beyond what numbers and readers hold."""
     if answer.finish != "stop" or rule.cuts(answer.token_ids):
         return None
     try:
         value = json.loads(rule.text(answer.token_ids))
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return json.dumps(value) if _HALF.search(text) else text
 

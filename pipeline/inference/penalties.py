@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-#: Scores of tokens that were seen -> what they become.
-Rule = Callable[[Tensor], Tensor]
+#: scores [rows, vocab] and the ids that each row has seen [rows, n], some of them more than once -> scores.
+Rule = Callable[[Tensor, Tensor], Tensor]
 
 #: In a row that has seen less than others: over any token id.
 _NOTHING = 1 << 40
@@ -18,12 +18,22 @@ _ROOM = 64
 
 def repetition(penalty: float) -> Rule:
     """As transformers' RepetitionPenaltyLogitsProcessor has it (Keskar et al. 2019): scores are scaled towards less."""
-    return lambda scores: torch.where(scores < 0, scores * penalty, scores / penalty)
+
+    def lowered(scores: Tensor, seen: Tensor) -> Tensor:
+        found = scores.gather(1, seen)
+        return scores.scatter(1, seen, torch.where(found < 0, found * penalty, found / penalty))
+
+    return lowered
 
 
 def presence(penalty: float) -> Rule:
     """As OpenAI's API has it: a score is lowered once, however often its token was seen."""
-    return lambda scores: scores - penalty
+    return lambda scores, seen: scores.scatter(1, seen, scores.gather(1, seen) - penalty)
+
+
+def frequency(penalty: float) -> Rule:
+    """As OpenAI's API has it: a score is lowered each time that its token was seen."""
+    return lambda scores, seen: scores.scatter_add(1, seen, scores.new_full(seen.shape, -penalty))
 
 
 class Penalty:
@@ -44,8 +54,7 @@ class Penalty:
         longest = max((self._counts[place] for place in places), default=0)
         # One column more takes what is nothing, and tokens that a model reads but has no scores for.
         token_ids = self._seen[self._index(places), :longest].clamp(max=scores.shape[-1])
-        wide = pad(scores, (0, 1))
-        return wide.scatter(1, token_ids, self._rule(wide.gather(1, token_ids)))[:, :-1]
+        return self._rule(pad(scores, (0, 1)), token_ids)[:, :-1]
 
     def add(self, places: Sequence[int], token_ids: Tensor) -> None:
         """token_ids [rows], one for each of the places, which are distinct; below 0 is nothing."""

@@ -16,7 +16,7 @@ from transformers.generation.logits_process import (
 )
 
 from pipeline.constraints import Guide
-from pipeline.inference.penalties import Penalty, presence, repetition
+from pipeline.inference.penalties import Penalty, frequency, presence, repetition
 from pipeline.rows import Sampling
 
 #: A processor of transformers: token ids, which those used here do not look at, and scores -> scores.
@@ -132,6 +132,8 @@ def _penalties(sampling: Sampling, histories: Sequence[Sequence[int]]) -> list[P
         penalties.append(Penalty(repetition(sampling.repetition_penalty), histories))
     if sampling.presence_penalty != 0:
         penalties.append(Penalty(presence(sampling.presence_penalty), [()] * len(histories)))
+    if sampling.frequency_penalty != 0:
+        penalties.append(Penalty(frequency(sampling.frequency_penalty), [()] * len(histories)))
     return penalties
 
 

@@ -15,6 +15,7 @@ from pipeline.errors import InputError
 from pipeline.ingest.columns import retype
 from pipeline.ingest.files import LineInput
 from pipeline.ingest.lines import Block
+from pipeline.ingest.nesting import MOST_LEVELS, too_deep
 
 _TORN = re.compile("[\ud800-\udfff]")
 
@@ -40,6 +41,11 @@ def _date_as_text(kind: pa.DataType) -> pa.DataType:
 
 
 def _parsed(block: Block, schema: pa.Schema | None, name: str) -> pa.Table:
+    if (at := too_deep(block.data)) is not None:
+        raise InputError(
+            f"Line {block.first_line + at} of {name} holds lists or objects within each other that are more than "
+            f"{MOST_LEVELS} deep. Write what is that deep as text."
+        )
     try:
         return _read(block.data, schema)
     except _UnreadableError as error:

@@ -100,7 +100,12 @@ def _write(place: str, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> i
     n_rows = 0
     with written(place) as file, pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as shard:
         for piece in pieces:
-            shard.write_batch(piece)
+            try:
+                shard.write_batch(piece)
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"The input holds a value that cannot be kept: {error}. Write its column as text."
+                ) from error
             n_rows += piece.num_rows
     return n_rows
 

@@ -1,24 +1,32 @@
 """Out of Arrow into Python, the same way wherever a value or a key is looked at."""
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from pipeline.errors import InputError
 
+_Retype = Callable[[pa.DataType], pa.DataType]
 
-def values_of(column: pa.Array) -> list[object]:
-    """Python has no nanoseconds: times are cut to microseconds."""
-    kind = column.type
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
-    elif pa.types.is_time64(kind) and kind.unit == "ns":
-        column = column.cast(pa.time64("us"), safe=False)
-    elif pa.types.is_duration(kind) and kind.unit == "ns":
-        column = column.cast(pa.duration("us"), safe=False)
+
+def values_of(column: pa.Array | pa.ChunkedArray) -> list[object]:
+    """Python has no nanoseconds: times are cut to microseconds. Where it lacks a date, all of the column's are text.
+
+    Raises InputError for a time that Arrow cannot tell either.
+    """
     try:
-        values: list[object] = column.to_pylist()
-    except (OverflowError, ValueError):  # a year that Python does not have
-        values = column.cast(pa.string()).to_pylist()
+        values: list[object] = _retyped(column, _in_microseconds).to_pylist()
+    except (OverflowError, ValueError):
+        try:
+            values = _retyped(column, _dates_as_text).to_pylist()
+        except pa.ArrowException as error:
+            raise InputError(f"A column of the input holds times that cannot be read: {error}.") from error
     return values
+
+
+def rows_of(table: pa.Table) -> list[dict[str, object]]:
+    """By the columns' names."""
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*map(values_of, table.columns), strict=True)]
 
 
 def keys_of(column: pa.Array) -> list[str | None]:
@@ -29,3 +37,33 @@ def keys_of(column: pa.Array) -> list[str | None]:
 def require_key_type(name: str, kind: pa.DataType) -> None:
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind):
         raise InputError(f'The column "{name}" is {kind}, which cannot be a key. Choose one of text or whole numbers.')
+
+
+def _retyped(column: pa.Array | pa.ChunkedArray, leaf: _Retype) -> pa.Array | pa.ChunkedArray:
+    kind = _within(column.type, leaf)
+    return column if kind == column.type else column.cast(kind, safe=False)
+
+
+def _within(kind: pa.DataType, leaf: _Retype) -> pa.DataType:
+    """`kind` with `leaf` applied to it, or to all that it is made of."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_within(field.type, leaf)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_within(kind.key_type, leaf), _within(kind.item_type, leaf))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_within(kind.value_type, leaf), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_within(kind.value_type, leaf))
+    return pa.list_(_within(kind.value_type, leaf)) if pa.types.is_list(kind) else leaf(kind)
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_time64(kind):
+        return pa.time64("us")
+    return pa.duration("us") if pa.types.is_duration(kind) and kind.unit == "ns" else kind
+
+
+def _dates_as_text(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_temporal(kind) else kind

@@ -6,13 +6,16 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
 from pipeline.errors import InputError
 from pipeline.ingest.faults import reading
 from pipeline.ingest.places import written
-from pipeline.openai.requests import Fields, Refusal, Request, read_request
+from pipeline.openai.endpoints import CONTENT, Terms, Usual
+from pipeline.openai.requests import Refusal, Request, read_request
 
 #: Each is a job of its own, which loads the model anew.
 _MOST_GROUPS = 100
@@ -20,18 +23,16 @@ _MOST_GROUPS = 100
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`rows` is a JSON Lines file of the columns line, custom_id and content."""
+    """`rows` is a JSON Lines file, with a line for each prompt: its key, line and custom_id, and the content."""
 
     rows: Path
-    url: str
-    fields: Fields
+    terms: Terms
 
-    def custom_ids(self) -> Iterator[tuple[int, str]]:
-        """(line, custom_id) of each row."""
+    def requests(self) -> Iterator[tuple[int, str, int]]:
+        """(line, custom_id, prompts) of each."""
         with self.rows.open("rb") as file:
-            for data in file:
-                row = json.loads(data)
-                yield row["line"], row["custom_id"]
+            for (line, custom_id), prompts in groupby(map(json.loads, file), itemgetter("line", "custom_id")):
+                yield line, custom_id, sum(1 for _ in prompts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +41,20 @@ class Groups:
     refusals: list[Refusal]  #: of lines that cannot be answered, in their order
 
 
-def sort_batch(batch: Path, directory: Path, max_tokens: int) -> Groups:
+def sort_batch(batch: Path, directory: Path, usual: Usual) -> Groups:
     """Sorted once: a second call finds the same files. Raises InputError, JobError, or TryAgain for a full disk."""
     manifest = directory / "groups.json"
     if not manifest.exists():
-        groups, refusals = _sort(batch, directory, max_tokens)
-        facts = {"groups": groups, "refusals": [asdict(refusal) for refusal in refusals]}
+        groups, refusals = _sort(batch, directory, usual)
+        facts = {
+            "groups": [(name, asdict(terms)) for name, terms in groups],
+            "refusals": [asdict(refusal) for refusal in refusals],
+        }
         with written(str(manifest)) as file:
             file.write(json.dumps(facts).encode())
     facts = json.loads(manifest.read_bytes())
     return Groups(
-        [Group(directory / name, url, fields) for name, url, fields in facts["groups"]],
+        [Group(directory / name, Terms(**terms)) for name, terms in facts["groups"]],
         [Refusal(**refusal) for refusal in facts["refusals"]],
     )
 
@@ -63,40 +67,48 @@ def digest(batch: Path, *facts: object) -> str:
     return found.hexdigest()
 
 
-def _sort(batch: Path, directory: Path, max_tokens: int) -> tuple[list[tuple[str, str, Fields]], list[Refusal]]:
-    groups: dict[str, tuple[str, str, Fields]] = {}
+def _sort(batch: Path, directory: Path, usual: Usual) -> tuple[list[tuple[str, Terms]], list[Refusal]]:
+    groups: dict[str, tuple[str, Terms]] = {}
     files: dict[str, BinaryIO] = {}
     refusals: list[Refusal] = []
     seen: dict[str, int] = {}
     with ExitStack() as opened:
-        for request in _requests(batch, max_tokens):
+        for request in _requests(batch, usual):
             if isinstance(request, Request) and request.custom_id in seen:
                 request = _repeated(request, seen[request.custom_id])
             if isinstance(request, Refusal):
                 refusals.append(request)
                 continue
             seen[request.custom_id] = request.line
-            key = json.dumps([request.url, request.fields], sort_keys=True)
-            if key not in groups:
-                if len(groups) == _MOST_GROUPS:
-                    raise InputError(
-                        f"Up to line {request.line}, the lines of {batch} ask for answers in {len(groups)} different "
-                        "ways, by url, system message and parameters. Split the file by these."
-                    )
-                groups[key] = (f"{len(groups) + 1:03}.jsonl", request.url, request.fields)
+            if (key := request.terms.key) not in groups:
+                _require_room(batch, request.line, len(groups))
+                groups[key] = (f"{len(groups) + 1:03}.jsonl", request.terms)
                 files[key] = opened.enter_context(written(str(directory / groups[key][0])))
-            row = {"line": request.line, "custom_id": request.custom_id, "content": request.content}
-            files[key].write(json.dumps(row).encode() + b"\n")
+            files[key].writelines(_rows(request))
     return list(groups.values()), refusals
 
 
-def _requests(batch: Path, max_tokens: int) -> Iterator[Request | Refusal]:
+def _require_room(batch: Path, line: int, groups: int) -> None:
+    if groups == _MOST_GROUPS:
+        raise InputError(
+            f"Up to line {line}, the lines of {batch} ask for answers in {groups} different ways, by url and "
+            "parameters. Split the file by these."
+        )
+
+
+def _rows(request: Request) -> Iterator[bytes]:
+    for number, prompt in enumerate(request.prompts):
+        row = {"key": f"{request.line}.{number}", "line": request.line, "custom_id": request.custom_id, CONTENT: prompt}
+        yield json.dumps(row).encode() + b"\n"
+
+
+def _requests(batch: Path, usual: Usual) -> Iterator[Request | Refusal]:
     with reading(str(batch)), batch.open("rb") as file:
         if file.read(len(BOM_UTF8)) != BOM_UTF8:  # which some editors put first, and which is no part of a line
             file.seek(0)
         for line, data in enumerate(file, 1):
             if data.strip():
-                yield read_request(data, line, max_tokens)
+                yield read_request(data, line, usual)
 
 
 def _repeated(request: Request, first: int) -> Refusal:

@@ -1,35 +1,34 @@
-"""An answer as a line of OpenAI's output file, and a failure as one of its error file."""
+"""Answers as a line of OpenAI's output file, and a failure as one of its error file."""
 
 import json
-from itertools import accumulate
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain
+from struct import iter_unpack
 from typing import Any
 
-from pipeline.openai.requests import CHAT, Refusal
+from pipeline.openai import endpoints
+from pipeline.openai.endpoints import Terms
+from pipeline.openai.requests import Refusal
 from pipeline.rows import Completion, Sample, TokenLogprob
 
 Answer = dict[str, Any]
 
 
-def output_line(custom_id: str, url: str, model: str, created: int, request_id: str, answered: Completion) -> bytes:
-    """Of a row that was answered; `created` is in seconds since 1970."""
-    samples = answered.samples or (
-        Sample(answered.output or "", answered.finish_reason or "stop", answered.output_tokens, answered.logprobs),
-    )
-    choice = _chat_choice if url == CHAT else _completion_choice
-    body = {
-        "id": f"{'chatcmpl' if url == CHAT else 'cmpl'}-{request_id}",
-        "object": "chat.completion" if url == CHAT else "text_completion",
-        "created": created,
-        "model": model,
-        "choices": [{"index": index, **choice(sample)} for index, sample in enumerate(samples)],
-        "usage": {
-            "prompt_tokens": answered.prompt_tokens,
-            "completion_tokens": answered.output_tokens,
-            "total_tokens": answered.prompt_tokens + answered.output_tokens,
-            "prompt_tokens_details": {"cached_tokens": answered.reused_tokens},
-        },
-    }
-    return _line(custom_id, request_id, 200, body, None)
+def output_line(
+    custom_id: str, terms: Terms, model: str, created: int, request_id: str, answered: Sequence[Completion]
+) -> bytes:
+    """Of a request whose prompts were all answered; `created` is in seconds since 1970."""
+    match terms.url:
+        case endpoints.EMBEDDINGS:
+            body = _embeddings(answered, terms.encoding)
+        case endpoints.CHAT:
+            body = {"id": f"chatcmpl-{request_id}", "object": "chat.completion", "created": created}
+            body |= _choices(answered, _chat_choice)
+        case _:
+            body = {"id": f"cmpl-{request_id}", "object": "text_completion", "created": created}
+            body |= _choices(answered, _completion_choice)
+    return _line(custom_id, request_id, 200, body | {"model": model}, None)
 
 
 def error_line(refusal: Refusal, request_id: str) -> bytes:
@@ -43,6 +42,43 @@ def _line(custom_id: str | None, request_id: str, status: int, body: Answer, err
     response = {"status_code": status, "request_id": request_id, "body": body}
     line = {"id": f"batch_req_{request_id}", "custom_id": custom_id, "response": response, "error": error}
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+
+def _embeddings(answered: Sequence[Completion], encoding: str) -> Answer:
+    vectors = [_vector(answer.embedding or b"", encoding) for answer in answered]
+    tokens = sum(answer.prompt_tokens for answer in answered)
+    return {
+        "object": "list",
+        "data": [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)],
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
+
+
+def _vector(embedding: bytes, encoding: str) -> str | list[float]:
+    """The service's base64 is of the same bytes: float32 numbers, little-endian."""
+    return b64encode(embedding).decode() if encoding == "base64" else [each for (each,) in iter_unpack("<f", embedding)]
+
+
+def _choices(answered: Sequence[Completion], choice: Callable[[Sample], Answer]) -> Answer:
+    """All answers to the first prompt come first."""
+    samples = chain.from_iterable(map(_samples, answered))
+    prompt_tokens = sum(answer.prompt_tokens for answer in answered)
+    output_tokens = sum(answer.output_tokens for answer in answered)
+    return {
+        "choices": [{"index": index, **choice(sample)} for index, sample in enumerate(samples)],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": output_tokens,
+            "total_tokens": prompt_tokens + output_tokens,
+            "prompt_tokens_details": {"cached_tokens": sum(answer.reused_tokens for answer in answered)},
+        },
+    }
+
+
+def _samples(answered: Completion) -> Sequence[Sample]:
+    return answered.samples or (
+        Sample(answered.output or "", answered.finish_reason or "stop", answered.output_tokens, answered.logprobs),
+    )
 
 
 def _chat_choice(sample: Sample) -> Answer:
@@ -75,6 +111,8 @@ def _completion_logprobs(tokens: tuple[TokenLogprob, ...]) -> Answer:
     return {
         "tokens": texts,
         "token_logprobs": [token.logprob for token in tokens],
-        "top_logprobs": [{other.token: other.logprob for other in token.top} for token in tokens],
+        "top_logprobs": [
+            {other.token: other.logprob for other in token.top} | {token.token: token.logprob} for token in tokens
+        ],
         "text_offset": list(accumulate(map(len, texts), initial=0))[:-1],
     }

@@ -36,6 +36,9 @@ class Shape(Protocol):
     def values(self, row: Row) -> Given:
         """By column. Raises RowError for a value that it cannot use."""
 
+    def ids(self, given: Given) -> tuple[int, ...] | None:
+        """All of a prompt that its row brings along as that; None where it is made of messages."""
+
     def messages(self, given: Given) -> list[Message]:
         """Raises RowError."""
 
@@ -77,6 +80,9 @@ class Conversation:
         for turn in self.turns:
             found |= turn.template.values(row)
         return found
+
+    def ids(self, given: Given) -> None:
+        return None
 
     def messages(self, given: Given) -> list[Message]:
         return [Message(turn.role, turn.template.content(given)) for turn in self.turns]

@@ -44,6 +44,9 @@ class MessagesColumn:
             raise self._fault("ends with the assistant's message in this row, and that is what the model is to write")
         return {self.column: messages}
 
+    def ids(self, given: Given) -> None:
+        return None
+
     def messages(self, given: Given) -> list[Message]:
         messages = given[self.column]
         assert isinstance(messages, list)

@@ -32,8 +32,15 @@ def with_strings(value: object, change: Callable[[str], str]) -> object:
     return value
 
 
-def json_like(column: str, value: object) -> object:
-    """Dates, decimals and the like become text, and maps become dicts. Raises RowError for what is no value of JSON."""
+#: Lists and objects within each other: more than anybody writes, and what every reader can go through.
+_MOST_LEVELS = 100
+
+
+def json_like(column: str, value: object, levels: int = _MOST_LEVELS) -> object:
+    """Dates, decimals and the like become text, and maps become dicts.
+
+    Raises RowError for what is no value of JSON, or has more than so many levels.
+    """
     if isinstance(value, str):
         return encodable(column, value)
     if value is None or isinstance(value, bool | int | float):
@@ -42,12 +49,18 @@ def json_like(column: str, value: object) -> object:
         return str(value)
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
+    if levels == 0:
+        raise RowError(
+            "wrong_type",
+            f'The column "{column}" holds lists or objects within each other in this row that are more than '
+            f"{_MOST_LEVELS} deep. Write what is that deep as text.",
+        )
     if isinstance(value, dict):
-        return {encodable(column, str(name)): json_like(column, part) for name, part in value.items()}
+        return {encodable(column, str(name)): json_like(column, part, levels - 1) for name, part in value.items()}
     if isinstance(value, list | tuple):
         if value and all(isinstance(part, tuple) and len(part) == 2 for part in value):  # so Arrow gives a map
-            return json_like(column, dict(value))
-        return [json_like(column, part) for part in value]
+            return json_like(column, dict(value), levels)
+        return [json_like(column, part, levels - 1) for part in value]
     raise not_text(column, value)
 
 

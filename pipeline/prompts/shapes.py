@@ -9,6 +9,7 @@ from pipeline.prompts.conversation import Conversation, Shape, Turn
 from pipeline.prompts.jinja_template import JinjaTemplate
 from pipeline.prompts.messages_column import MessagesColumn
 from pipeline.prompts.template import Field, Literal, Template
+from pipeline.prompts.tokens_column import TokensColumn
 from pipeline.rows import Row
 from pipeline.spec import JobSpec
 
@@ -24,6 +25,8 @@ def shape_of(spec: JobSpec) -> Shape:
         return Conversation(tuple(Turn(each.role, Template.parse(each.content)) for each in spec.messages))
     if spec.messages_column is not None:
         return MessagesColumn(spec.messages_column, spec.system)
+    if spec.tokens_column is not None:
+        return TokensColumn(spec.tokens_column)
     template = (JinjaTemplate if spec.template == "jinja" else Template).parse(str(spec.prompt))
     examples = list(_examples(template, spec.examples))
     if spec.raw:

@@ -140,15 +140,14 @@ class PromptEncoder:
 
     def _ids_of(self, rows: Sequence[Given]) -> list[tuple[int, ...] | RowError]:
         """Behind the hot prefix, where there is one."""
-        before = self._opening
-        if self._recipe:
-            found = self._own_ids(self._recipe, rows)
-            before = () if self._shares else self._recipe.prefix
-        else:
-            found = [self._whole_ids(given) for given in rows]
-        if not before and not self._closing:
-            return found
-        return [ids if isinstance(ids, RowError) else before + ids + self._closing for ids in found]
+        if not self._recipe:
+            return [self._whole_ids(given) for given in rows]
+        before = () if self._shares else self._recipe.prefix
+        return [self._between(before, ids) for ids in self._own_ids(self._recipe, rows)]
+
+    def _between(self, before: tuple[int, ...], ids: tuple[int, ...] | RowError) -> tuple[int, ...] | RowError:
+        """And what stands behind every prompt."""
+        return before + ids + self._closing if not isinstance(ids, RowError) and (before or self._closing) else ids
 
     def _own_ids(self, recipe: Recipe, rows: Sequence[Given]) -> list[tuple[int, ...] | RowError]:
         texts = [self._texts(given) for given in rows]
@@ -162,10 +161,19 @@ class PromptEncoder:
             return error
 
     def _whole_ids(self, given: Given) -> tuple[int, ...] | RowError:
+        brought = self._shape.ids(given)
+        if brought is not None:
+            return self._known(brought)
         try:
-            return whole_ids(self._vocabulary, self._shape.messages(given), self._render)
+            ids = whole_ids(self._vocabulary, self._shape.messages(given), self._render)
         except RowError as error:
             return error
+        return self._between(self._opening, ids)
+
+    def _known(self, ids: tuple[int, ...]) -> tuple[int, ...] | RowError:
+        if (unknown := self._vocabulary.unknown(ids)) is None:
+            return ids
+        return RowError("wrong_type", f"The prompt of this row has the token id {unknown}, which the model has not.")
 
     def _static(self) -> Recipe:
         try:

@@ -43,6 +43,10 @@ class Vocabulary:
         """Text with special tokens in it, for a person to check."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
+    def unknown(self, ids: Sequence[int]) -> int | None:
+        """The first of them that is of no token."""
+        return next((each for each in ids if self._tokenizer.id_to_token(each) is None), None)
+
     def with_end(self) -> tuple[str, int]:
         """The tokenizer as JSON, with one special token more, the last, which no text and no model has; its id."""
         copy = Tokenizer.from_str(self._tokenizer.to_str())

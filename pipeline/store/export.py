@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 
 from pipeline.errors import InputError, JobError, PipelineError, TryAgain
 from pipeline.ingest.places import opened
+from pipeline.ingest.values import rows_of, values_of
 from pipeline.rows import Status
 from pipeline.store.answers import Answers, read_answers
 from pipeline.store.columns import result_column, result_columns, rows_at_once
@@ -47,7 +48,12 @@ def export(
     schema = _schema(engine, job)
     with opened_target(target) as stream, closing(_WRITERS[file_format](stream, schema)) as writer:
         for table in _joined(engine, job, schema, status, limit):
-            writer.write_table(table)
+            try:
+                writer.write_table(table)
+            except pa.ArrowException as error:
+                raise JobError(
+                    f"The results cannot be written as {file_format}: {error}. Take another format."
+                ) from error
             n_rows += table.num_rows
     return n_rows
 
@@ -55,7 +61,7 @@ def export(
 def preview(engine: Engine, job: JobRecord, limit: int, status: Status | None = None) -> list[dict[str, Any]]:
     """The first rows that have a result, under the columns of an export."""
     tables = _joined(engine, job, _schema(engine, job), status, limit)
-    return [row for table in tables for row in table.to_pylist()]
+    return [row for table in tables for row in rows_of(table)]
 
 
 def _joined(
@@ -137,7 +143,7 @@ class _CsvWriter:
 
     def write_table(self, table: pa.Table) -> None:
         columns = [
-            pa.array([_cell(value) for value in column.to_pylist()], pa.string()) if _is_odd(column.type) else column
+            pa.array([_cell(value) for value in values_of(column)], pa.string()) if _is_odd(column.type) else column
             for column in table.columns
         ]
         self._writer.write_table(pa.table(columns, schema=self._schema))
@@ -152,7 +158,7 @@ class _JsonlWriter:
         self._parsed = [field.name for field in schema if (field.metadata or {}).get(b"result") == b"parsed"]
 
     def write_table(self, table: pa.Table) -> None:
-        rows = [_plain(row) for row in table.to_pylist()]
+        rows = [_plain(row) for row in rows_of(table)]
         for row in rows:
             row.update({name: json.loads(row[name]) for name in self._parsed if row[name] is not None})
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
@@ -177,7 +183,7 @@ _WRITERS: Mapping[str, Callable[[BinaryIO, pa.Schema], _Writer]] = {
 
 def _is_odd(kind: pa.DataType) -> bool:
     """Of a type that CSV has no cells for."""
-    return pa.types.is_nested(kind) or "binary" in str(kind)
+    return pa.types.is_nested(kind) or "binary" in str(kind) or isinstance(kind, pa.BaseExtensionType)
 
 
 def _cell(value: object) -> str | None:

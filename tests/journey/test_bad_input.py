@@ -1,5 +1,6 @@
 """What is wrong with an input is told in whole sentences: of a row as its result, of a file before any row is run."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +28,40 @@ def test_bad_rows_hurt_no_other_row(home, submit, table):
     assert [result.output for result in found] == [answers[0], None, answers[1], None, answers[2]]
     assert len(set(answers)) == 3
     assert home.faults("mixed") == []
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        ("--raw",),
+        (),
+        ("--choices", "a,b"),
+        ("--raw", "--embed", "mean"),
+        ("--raw", "--prompt", "Say:", "--score", "text"),
+    ],
+    ids=["write", "chat", "choose", "embed", "score"],
+)
+def test_any_mix_of_texts_has_a_result_for_each_and_the_good_ones_their_own(home, submit, table, task):
+    good = ["one", "two words", "日本語 👍🏽", "a <|im_end|> b", "nul \x00", "\ufeff"]
+    bad = [None, "", " ", "\n\t", "\u200b", "x" * 200_000]
+    mixed = [text for pair in zip(bad, good, strict=True) for text in pair]
+    for name, texts in (("mixed", mixed), ("good", good)):
+        submit(table(f"{name}.parquet", text=texts), "--name", name, "--prompt", "{text}", *task)
+        assert home.faults(name) == []
+    found, alone = home.results("mixed"), home.results("good")
+    assert len(found) == len(mixed)
+    kinds = dict(zip(mixed, (result.error_type for result in found), strict=True))
+    assert (kinds[None], kinds["x" * 200_000]) == ("null", "too_long")
+    assert kinds[""] == (None if task in [(), ("--choices", "a,b")] else "empty")
+    assert all(result.error is None for result in alone)
+    for result, expected in zip(found[1::2], alone, strict=True):
+        assert (result.output, result.label) == (expected.output, expected.label)
+        assert result.logprob == pytest.approx(expected.logprob, abs=1e-3)
+        assert numbers(result) == pytest.approx(numbers(expected), abs=1e-5)
+
+
+def numbers(result):
+    return np.frombuffer(result.embedding or b"", "<f4").tolist()
 
 
 def test_rows_of_a_type_that_is_no_text_are_error_rows(home, submit, table):

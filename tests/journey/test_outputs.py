@@ -2,10 +2,17 @@
 
 import csv
 import json
+import random
+from dataclasses import replace
+from functools import partial
 
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+
+from pipeline.inference.completions import Finished
+from pipeline.rows import BatchTiming, Completion, Status
+from tests.conftest import byte_tokenizer
 
 KEYS = {
     "job", "id", "state", "rows", "submitted_at", "finished_at", "active_seconds", "rows_per_second", "prompt_tokens",
@@ -73,6 +80,32 @@ def test_random_text_comes_back_as_it_was(home, submit, rows, tmp_path, kind):
     found = [row["output"] for row in READ[kind](path)]
     assert found == [result.output for result in home.results("night")]
     assert len({text for text in found if text}) > 1
+
+
+def test_every_answer_comes_back_to_its_own_row(home, submit, table, tmp_path, monkeypatch):
+    """Each row has a word of its own, some of them the same one, and the model says what it read."""
+    decode = byte_tokenizer().decode
+
+    def echo(engine, batch, task):
+        completions = [
+            Completion(prompt.row_id, prompt.key, Status.OK, decode([*batch.prefix, *prompt.own_ids]))
+            for prompt in batch.prompts
+        ]
+        random.Random(batch.batch_no).shuffle(completions)
+        return Finished(tuple(partial(replace, each) for each in completions), BatchTiming())
+
+    monkeypatch.setattr("pipeline.answering.run_bisecting", echo)
+    home.variables |= {"PIPELINE_SHARD_ROWS": "37", "PIPELINE_BATCH_ROWS": "5"}
+    numbers = random.Random(1).sample(range(1000), 200)
+    words = [f"{number % 150:03}" for number in numbers]
+    rows = table(id=[f"k{number}" for number in numbers], text=[None if word < "01" else word for word in words])
+    asked = ("--key", "id", "--raw", "--prompt", "{text}", "--output", tmp_path / "answers.csv")
+    assert submit(rows, *asked).exit_code == 0
+    found = list(csv.DictReader((tmp_path / "answers.csv").open()))
+    assert [(row["id"], row["output"] or None) for row in found] == [
+        (key, text) for key, text in zip(*pq.read_table(rows).to_pydict().values(), strict=True)
+    ]
+    assert len({row["output"] for row in found}) > 100
 
 
 def test_a_repeat_writes_the_file_again(submit, rows, tmp_path):

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import byte_tokenizer
+
 SHOT = "<|im_start|>user\nSay: {}<|im_end|>\n<|im_start|>assistant\n{}<|im_end|>\n"
 ASKED = "<|im_start|>user\nSay: {}<|im_end|>\n<|im_start|>assistant\n"
 
@@ -119,6 +121,22 @@ def test_each_row_may_bring_its_chat(home, tiny_model, tmp_path, kind):
     assert home.call("submit", file, *asked).exit_code == 0
     one, other = home.results("night")
     assert (one.error, other.error_type) == (None, "messages")
+
+
+def test_each_row_may_bring_its_token_ids(home, submit, table, tiny_model):
+    texts = ["a", "longer"]
+    rows = table("ids.parquet", ids=[*(byte_tokenizer().encode(f"Say: {text}") for text in texts), None])
+    asked = ("--model", tiny_model, "--tokens-column", "ids", "--raw", "--choices", "x,y")
+    assert "will read it:\n\nSay: a\n" in home.call("submit", rows, *asked, "--dry-run").stdout
+    assert home.call("submit", rows, *asked, "--name", "ids").exit_code == 0
+    assert submit(table(text=texts), "--raw", "--choices", "x,y").exit_code == 0
+    *found, null = home.results("ids")
+    expected = home.results("night")
+    assert [(result.label, result.prompt_tokens) for result in found] == [
+        (result.label, result.prompt_tokens) for result in expected
+    ]
+    assert [result.score for result in found] == pytest.approx([result.score for result in expected], abs=1e-5)
+    assert null.error_type == "null"
 
 
 def test_what_the_chat_template_is_given(home, rows, tmp_path, tiny_model, told):

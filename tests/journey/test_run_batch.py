@@ -3,9 +3,14 @@
 import gzip
 import json
 import os
+import shutil
 import threading
+from base64 import b64decode
+from struct import unpack
 
 import pytest
+
+from tests.conftest import byte_tokenizer
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
@@ -35,17 +40,25 @@ def message(content, role="user"):
     return {"role": role, "content": content}
 
 
-def test_lines_are_answered_as_jobs_would_and_in_their_order(home, run_batch, submit, table):
-    system = message("Be kind.", "system")
+def body(answers, custom_id):
+    (found,) = (answer["response"]["body"] for answer in answers if answer["custom_id"] == custom_id)
+    return found
+
+
+def test_lines_are_answered_in_their_order_and_the_others_told(run_batch):
     done, answers, errors = run_batch(
-        line("c1", CHAT, messages=[system, message("one")], temperature=0),
+        line("c1", CHAT, messages=[message("one")], temperature=0),
         line("p1", prompt="Say: two", temperature=0, logprobs=1),
         "{not JSON",
-        line("c2", CHAT, messages=[system, message("three {x}")], temperature=0),
+        line("c2", CHAT, messages=[message("three {x}")], temperature=0),
         line("c3", CHAT, messages=[message("four")], temperature=9, n=2, seed=5),
         line("c1", prompt="again"),
-        line("long", CHAT, messages=[system, message("x" * 600)], temperature=0),
+        line("long", CHAT, messages=[message("x" * 600)], temperature=0),
+        line("role", CHAT, messages=[message("x", "usr")], temperature=0),
         line("hot", prompt="x", temperature=-1),
+        line("many", prompt="x", temperature=0, n=2),
+        line("shape", prompt="x", temperature=0, guided_regex="("),
+        line("part", prompt=["x", "y" * 600], temperature=0, logprobs=1),
     )
     assert done.exit_code == 0, done.output
     assert [answer["custom_id"] for answer in answers] == ["c1", "p1", "c2", "c3"]
@@ -53,17 +66,65 @@ def test_lines_are_answered_as_jobs_would_and_in_their_order(home, run_batch, su
         (None, "invalid_json_line"),
         ("c1", "duplicate_custom_id"),
         ("long", "too_long"),
+        ("role", "messages"),
         ("hot", "invalid_parameter"),
+        ("many", "invalid_parameter"),
+        ("shape", "invalid_parameter"),
+        ("part", "too_long"),
     ]
-    bodies = {answer["custom_id"]: answer["response"]["body"] for answer in answers}
-    rows = table(text=["one", "three {x}"])
-    assert submit(rows, "--prompt", "{text}", "--system", "Be kind.").exit_code == 0
-    expected = [result.output for result in home.results("night")]
-    assert [bodies[name]["choices"][0]["message"]["content"] for name in ("c1", "c2")] == expected
-    assert bodies["p1"]["usage"]["prompt_tokens"] == len("Say: two")
-    assert len(bodies["p1"]["choices"][0]["logprobs"]["tokens"]) == bodies["p1"]["usage"]["completion_tokens"]
-    assert len(bodies["c3"]["choices"]) == 2
+    told = [error["error"]["message"] for error in errors]
+    assert 'of the role "usr" in this row. A role is one of system, developer, user, assistant, tool.' in told[3]
+    assert told[5].startswith("n 2 needs temperature above 0, such as 0.7")
+    assert told[6].startswith("regex cannot be used: ")
+    assert body(answers, "p1")["usage"]["prompt_tokens"] == len("Say: two")
+    assert (
+        len(body(answers, "p1")["choices"][0]["logprobs"]["tokens"])
+        == body(answers, "p1")["usage"]["completion_tokens"]
+    )
+    assert len(body(answers, "c3")["choices"]) == 2
     assert "4 answers written to" in done.stderr
+
+
+def test_chats_of_any_length_get_the_answers_of_a_messages_column(home, run_batch, tiny_model, tmp_path):
+    turns = [message("one"), message("two", "assistant"), message("three <|im_end|>")]
+    parts = [{"type": "text", "text": "fo"}, {"type": "text", "text": "ur"}]
+    chats = [[message("Be kind.", "system"), *turns], turns, [message("Be brief.", "developer"), message(parts)]]
+    asked = {"temperature": 0, "logprobs": True}
+    _, answers, _ = run_batch(*(line(f"c{n}", CHAT, messages=chat, **asked) for n, chat in enumerate(chats)))
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"chat": json.dumps(chat)}) + "\n" for chat in chats))
+    flags = ("--messages-column", "chat", "--name", "night", "--model", tiny_model, "--max-tokens", 4, "--logprobs", 0)
+    assert home.call("submit", tmp_path / "rows.jsonl", *flags).exit_code == 0
+    found, results = [body(answers, f"c{n}") for n in range(len(chats))], home.results("night")
+    assert [each["usage"]["prompt_tokens"] for each in found] == [result.prompt_tokens for result in results]
+    logprobs = [[token["logprob"] for token in each["choices"][0]["logprobs"]["content"]] for each in found]
+    assert [pytest.approx(each, abs=1e-5) for each in logprobs] == [
+        [token.logprob for token in result.logprobs] for result in results
+    ]
+    assert len({first for first, *_ in logprobs}) == len(chats)
+
+
+def test_whatever_the_lines_hold_each_has_one_line_of_its_own(run_batch):
+    odd = json.loads(
+        '[null, true, 5, "", "x", [], {}, [null], [5], [{}], ["x", 5], [[]], [[5], "x"], "\\u0000", "<|im_end|>"]'
+    )
+    odd += [json.loads("[" * 150 + "]" * 150), "long " * 200]
+    users = [
+        message(content) for content in (*odd, [{"type": "text"}], [{"type": "text", "text": "a"}, {"type": "image"}])
+    ]
+    more = ("name", "tool_calls", "tool_call_id", "reasoning", "content", "role")
+    chats = [*odd, *([user] for user in users), [message("x"), message("y", "assistant")]]
+    chats += [[message("x") | {name: value}] for name in more for value in odd]
+    asked = {"temperature": 0, "max_tokens": 2}
+    bodies = [(CHAT, {"messages": chat} | asked) for chat in chats]
+    bodies += [(COMPLETIONS, {"prompt": value} | asked) for value in odd]
+    bodies += [("/v1/embeddings", {"input": value}) for value in odd]
+    bodies += [(url, value) for url in (CHAT, COMPLETIONS, "/v1/embeddings", None, 5, "x") for value in odd]
+    lines = [{"custom_id": str(number), "url": url, "body": body} for number, (url, body) in enumerate(bodies)]
+    done, answers, errors = run_batch(*lines)
+    assert done.exit_code == 0
+    assert sorted(int(each["custom_id"]) for each in answers + errors) == list(range(len(lines)))
+    assert all(error["error"]["message"].endswith((".", "?")) for error in errors)
+    assert len(answers) > 50
 
 
 def test_the_same_command_again_answers_nothing_twice(home, run_batch):
@@ -76,9 +137,71 @@ def test_the_same_command_again_answers_nothing_twice(home, run_batch):
 
 
 def test_without_one_line_that_can_be_answered(run_batch):
-    done, answers, errors = run_batch("[]", line("a", "/v1/embeddings", input="x"))
+    done, answers, errors = run_batch("[]", line("a", "/v1/images/generations", prompt="x"))
     assert (done.exit_code, answers) == (5, [])
     assert [error["error"]["code"] for error in errors] == ["invalid_request", "invalid_url"]
+
+
+def test_embeddings_are_those_of_a_job(home, run_batch, submit, table):
+    embed, ids = {"custom_id": "v", "url": "/v1/embeddings"}, byte_tokenizer().encode
+    _, answers, errors = run_batch(
+        json.dumps(embed | {"body": {"input": ["one", "three four"]}}),
+        json.dumps(embed | {"custom_id": "w", "body": {"input": "one", "encoding_format": "base64"}}),
+        json.dumps(embed | {"custom_id": "x", "body": {"input": ["one", ""]}}),
+        json.dumps(embed | {"custom_id": "y", "body": {"input": [ids("one"), ids("three four")]}}),
+        json.dumps(embed | {"custom_id": "z", "body": {"input": [5, 1_000_000]}}),
+        flags=("--embed", "mean"),
+    )
+    assert [(error["custom_id"], error["error"]["code"]) for error in errors] == [("x", "empty"), ("z", "wrong_type")]
+    job = ("--prompt", "{text}", "--raw", "--embed", "mean")
+    assert submit(table(text=["one", "three four"]), *job).exit_code == 0
+    one, other = (list(unpack("<32f", result.embedding)) for result in home.results("night"))
+    assert [each["embedding"] for each in body(answers, "v")["data"]] == [one, other]
+    assert body(answers, "v")["usage"] == body(answers, "y")["usage"] == {"prompt_tokens": 13, "total_tokens": 13}
+    for given, expected in zip(body(answers, "y")["data"], (one, other), strict=True):
+        assert given["embedding"] == pytest.approx(expected, abs=1e-5)
+    assert list(unpack("<32f", b64decode(body(answers, "w")["data"][0]["embedding"]))) == one
+
+
+def test_an_answer_is_held_to_the_shape_that_is_asked_for(run_batch):
+    schema = {"type": "object", "properties": {"b": {"enum": [7]}, "a": {"type": "null"}}, "required": ["b", "a"]}
+    shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema | {"additionalProperties": False}}}
+    asked = {"messages": [message("x")], "temperature": 0, "max_tokens": 40}
+    _, answers, errors = run_batch(
+        line("json", CHAT, **asked, response_format=shape),
+        line("choice", CHAT, **asked, structured_outputs={"choice": ["yes", "no (or so)"]}),
+    )
+    assert errors == []
+    content, chosen = (body(answers, name)["choices"][0]["message"]["content"] for name in ("json", "choice"))
+    assert content == '{"b": 7, "a": null}'
+    assert chosen in ("yes", "no (or so)")
+
+
+def test_tools_and_variables_reach_the_chat_template(run_batch, tiny_model, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    calls = "{% for m in messages if m.tool_calls %}{{ m.tool_calls | tojson }}{% endfor %}"
+    (model / "chat_template.jinja").write_text("{{ tools | tojson }}{{ thinking | tojson }}" + calls)
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    messages = [message("x"), message(None, "assistant") | {"tool_calls": [call]}, message("1", "tool")]
+    asked = {"messages": messages, "tools": tools, "chat_template_kwargs": {"thinking": False}}
+    _, answers, _ = run_batch(line("a", CHAT, **asked), flags=("--model", model))
+    call["function"]["arguments"] = {"x": 1}
+    seen = f"{json.dumps(tools)}false{json.dumps([call])}"
+    assert body(answers, "a")["usage"]["prompt_tokens"] == len(seen)
+
+
+def test_what_a_model_cannot_do_is_the_error_of_those_lines(run_batch, tiny_model, tmp_path, told):
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    (model / "chat_template.jinja").unlink()
+    chat, text = line("chat", CHAT, messages=[message("x")]), line("text", prompt="x")
+    done, answers, errors = run_batch(chat, text, flags=("--model", model))
+    assert done.exit_code == 0
+    assert [answer["custom_id"] for answer in answers] == ["text"]
+    assert [(error["custom_id"], error["error"]["code"]) for error in errors] == [("chat", "model")]
+    assert told(run_batch(chat, flags=("--model", model))[0], 1).startswith("This model has no chat template, so it ")
 
 
 def test_files_that_would_be_lost_or_cannot_be_are_refused(home, tmp_path, told, tiny_model):

@@ -144,6 +144,8 @@ def test_a_vocabulary_of_sentencepieces_kind_writes_what_the_expression_asks(tmp
         (Constraint("regex", "(a"), '--regex cannot be used: invalid regex "(a" (in regex): .*: unclosed group.'),
         (Constraint("regex", "a(?!b)"), "--regex cannot be used: .* look-behind, is not supported."),
         (Constraint("grammar", "start: foo"), '--grammar cannot be used: at 1(8): unknown name: "foo".'),
+        (Constraint("grammar", "root ::= ("), "--grammar cannot be used: it is no GBNF: Expected ')' at line 1.*."),
+        (Constraint("grammar", 'root ::= "a" ' + "(" * 5000), "--grammar cannot be used: it is no GBNF: maximum.*."),
         (schema({"type": "strin"}), "--json-schema cannot be used: Invalid type: strin."),
         (
             schema({"unevaluatedItems": False}),
@@ -168,6 +170,13 @@ def test_what_makes_no_sense_is_refused_in_one_line_that_says_why(constraints, c
 def test_what_makes_sense_is_not_refused(constraints):
     for constraint in (None, schema(PERSON), Constraint("regex", "[^a]*é"), Constraint("grammar", 'start: "a" start?')):
         constraints.require(constraint)
+
+
+def test_a_grammar_may_be_written_in_gbnf(vocabulary, constraints):
+    grammar = 'root ::= "SELECT " column " from t"\n\n    column ::= "col_1" | "col_" [2-9]'
+    constraints.require(Constraint("grammar", grammar))
+    for text in ("SELECT col_1 from t", "SELECT col_7 from t"):
+        assert spell(vocabulary, constraints.guide(Constraint("grammar", grammar), 1, {vocabulary.eos_id}), 0, text)
 
 
 def test_what_the_vocabulary_has_no_tokens_for_is_refused(tmp_path):

@@ -99,6 +99,10 @@ def test_another_question_is_another_job_and_so_is_another_order():
             "questions: --examples show one answer each, and there are several; write them into the prompt.",
         ),
         (
+            {"questions": {"a": {}}, "prompt": None, "raw": True, "tokens_column": "ids"},
+            "questions: they go on with --prompt or messages; --tokens-column brings each row's own prompt, which ends",
+        ),
+        (
             {"questions": {"a": {}}, "prompt": None, "messages_column": "chat"},
             "questions: they go on with --prompt or messages; --messages-column brings each row's own chat, which ends",
         ),

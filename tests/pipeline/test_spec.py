@@ -38,6 +38,7 @@ OTHERS = {
     "min_p": 0.05,
     "repetition_penalty": 1.1,
     "presence_penalty": 0.5,
+    "frequency_penalty": 0.5,
     "seed": 1,
     "n": 3,
     "logprobs": 0,
@@ -57,6 +58,7 @@ OTHERS = {
     "template": "jinja",
     "messages": [{"role": "user", "content": "{text}"}],
     "messages_column": "turns",
+    "tokens_column": "ids",
     "examples": [{"text": "a", "answer": "b"}],
     "template_vars": {"enable_thinking": False},
     "tools": [{"type": "function"}],
@@ -68,6 +70,7 @@ NEEDS: dict[str, dict[str, object]] = {
 }
 NEEDS["messages"] = {"prompt": None, "messages": [{"role": "user", "content": "{other}"}]}
 NEEDS["messages_column"] = {"prompt": None, "messages_column": "chat"}
+NEEDS["tokens_column"] = {"prompt": None, "tokens_column": "others", "raw": True}
 NEEDS["cut"] = {"on_too_long": "tail"}
 NEEDS["sql"] = {"inputs": ["sqlite:////data/a.db"]}
 

@@ -55,6 +55,19 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
             "json_schema: it is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1).",
         ),
         (
+            {"json_schema": '{"a":' * 100_000},
+            "json_schema: it is not JSON: maximum recursion depth exceeded while decoding a JSON object from a unicode "
+            "string.",
+        ),
+        (
+            {"prompt": None, "tokens_column": "ids"},
+            "--tokens-column holds all that the model is to read, without a chat template; say so by --raw.",
+        ),
+        (
+            {"prompt": None, "tokens_column": "ids", "raw": True, "on_too_long": "head"},
+            "--on-too-long cuts a column of the prompt, and with --tokens-column there is none.",
+        ),
+        (
             {"json_schema": "[]"},
             'json_schema: it is no JSON schema, which is an object such as {"type": "object", "properties": ...}.',
         ),
@@ -144,7 +157,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
         ),
         (
             {"prompt": None, "messages_column": "chat", "examples": [{"a": "b"}]},
-            "--examples needs --prompt, which each of them fills; --messages-column has messages of its own.",
+            "--examples needs --prompt, which each of them fills; --messages-column has all of it.",
         ),
         (
             {"prompt": None, "messages_column": "chat", "on_too_long": "head"},

@@ -234,6 +234,7 @@ def test_an_answer_that_cannot_go_on_is_an_error_of_its_row_alone(answer):
         ('"\\ud83d"', '"\\ud83d"'),
         ("1" * 5000, None),
         ("1e999", None),
+        ("[" * 5000 + "]" * 5000, None),
         ("[1, 2", None),
     ],
 )

@@ -66,6 +66,19 @@ def test_answers_do_not_depend_on_neighbours(llama, make_batch):
         assert engine.answer(alone, Generate(70))[0][0].output == together[prompt.row_id]
 
 
+def test_rows_of_a_later_batch_that_go_by_the_same_numbers_get_their_own_answers(llama, make_batch):
+    model = adopt(llama)
+    engine = Engine(model, PrefixStore(1 << 20), spelled)
+    batches = [make_batch(LENGTHS, seed=seed) for seed in (1, 2, 1)]
+    found = [by_row(engine.answer(batch, Generate(9))[0]) for batch in batches]
+    assert [[answer.key for answer in answers] for answers in found] == [[f"k{n}" for n in range(len(LENGTHS))]] * 3
+    fresh = [by_row(answered(model, batch, Generate(9))) for batch in batches]
+    assert [[answer.output for answer in each] for each in found] == [
+        [answer.output for answer in each] for each in fresh
+    ]
+    assert found[0][0].output != found[1][0].output
+
+
 def test_rows_end_by_themselves_and_their_lanes_are_handed_on(llama, make_batch):
     """Stop tokens are taken from what the rows would say, so that they end at different steps."""
     batch = make_batch([3, 9, 4, 12, 6, 5, 8, 2])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers.generation.logits_process import RepetitionPenaltyLogitsProcessor
 
-from pipeline.inference.penalties import Penalty, presence, repetition
+from pipeline.inference.penalties import Penalty, frequency, presence, repetition
 
 VOCAB = 50
 HISTORIES = [(3,), (7, 7, 7, 1), tuple(range(0, 50, 3)), (49, 0)]
@@ -46,6 +46,19 @@ def test_presence_lowers_a_token_once_however_often_it_was_seen():
         penalty.add([1], torch.tensor([token]))
     expected = given.clone()
     expected[1, [4, 9]] -= 1.5
+    assert torch.equal(penalty.lower([0, 1], given), expected)
+    assert torch.equal(penalty.lower([1, 0], given.flip(0)), expected.flip(0))
+
+
+def test_frequency_lowers_a_token_each_time_that_it_was_seen():
+    penalty = Penalty(frequency(0.5), [(), ()])
+    given = scores(2)
+    assert torch.equal(penalty.lower([0, 1], given), given)
+    for token in (4, 9, 4, -1, 4):
+        penalty.add([1], torch.tensor([token]))
+    expected = given.clone()
+    expected[1, 4] = given[1, 4] - 0.5 - 0.5 - 0.5
+    expected[1, 9] -= 0.5
     assert torch.equal(penalty.lower([0, 1], given), expected)
     assert torch.equal(penalty.lower([1, 0], given.flip(0)), expected.flip(0))
 

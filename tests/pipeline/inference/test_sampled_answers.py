@@ -22,7 +22,16 @@ from pipeline.inference.sampling import row_numbers
 from pipeline.rows import Generate, Sampling, Status
 
 LENGTHS = [5, 33, 7, 64, 7, 2, 12]
-DRAWN = Sampling(1.2, top_k=60, top_p=0.95, min_p=0.01, repetition_penalty=1.2, presence_penalty=0.4, seed=3)
+DRAWN = Sampling(
+    1.2,
+    top_k=60,
+    top_p=0.95,
+    min_p=0.01,
+    repetition_penalty=1.2,
+    presence_penalty=0.4,
+    frequency_penalty=0.3,
+    seed=3,
+)
 
 
 def spelled(token_ids):
@@ -59,6 +68,8 @@ def drawn_by_the_plain_model(network, prompt_ids, row_id, sampling, tokens):
         scores = RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty)(ids, scores)
         for token in set(answer):
             scores[0, token] -= sampling.presence_penalty
+        for token in answer:
+            scores[0, token] -= sampling.frequency_penalty
         sums = itertools.accumulate(processors(ids, scores)[0].double().softmax(-1).tolist())
         left = 1 - numbers.random()
         answer.append(next(token for token, total in enumerate(sums) if total >= left))

@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+import torch
 
 from pipeline.costs import Costs
 from pipeline.inference.engine import Engine
@@ -73,6 +74,24 @@ def test_every_node_is_computed_once_and_remembered(llama, tree):
     assert first.reused_tokens == whole - first.computed_tokens
     _, second = engine.answer(tree, LABELS)
     assert second.computed_tokens == alone
+
+
+def test_what_is_kept_of_a_prefix_is_not_changed_by_the_answers_that_read_it(llama, tree):
+    store = PrefixStore(1 << 24)
+    engine = Engine(adopt(llama), store, spelled)
+    first = outcome(engine.answer(tree, Generate(30))[0])
+    kept = store.get(tree.prefix, 0).lanes
+    before = [bytes_of(kept, layer) for layer in range(3)]
+    for task in (LABELS, Generate(30)):
+        again = engine.answer(tree, task)[0]
+    assert outcome(again) == first
+    assert store.get(tree.prefix, 0).lanes is kept
+    assert [bytes_of(kept, layer) for layer in range(3)] == before
+
+
+def bytes_of(lanes, layer):
+    read = lanes.copies(layer, torch.tensor([0]), lanes.capacity)
+    return [numbers.numpy().tobytes() for numbers in read]
 
 
 def test_a_tree_split_over_forwards_is_the_same(llama, tree):

@@ -1,3 +1,6 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from pipeline.inference.stopping import StopRule
 
 
@@ -28,6 +31,15 @@ def test_a_long_answer_is_looked_at_from_its_end_only():
     rule = StopRule(frozenset(), ("é!",), decode)
     assert rule.stops(ids("x" * 500 + "é!"))
     assert not rule.stops(ids("é!" + "x" * 500))
+
+
+@settings(max_examples=50)
+@given(st.text("né日👍🏽 x", max_size=40), st.sampled_from(["日", "👍🏽", "x é", "\U0001f1e9\U0001f1ea"]))
+def test_a_stop_string_is_found_with_its_last_byte_wherever_characters_are_divided(text, stop):
+    rule, token_ids = StopRule(frozenset(), (stop,), decode), ids(text + stop)
+    first = next(end for end in range(1, len(token_ids) + 1) if stop in decode(token_ids[:end]))
+    assert [rule.stops(token_ids[:end]) for end in range(1, first + 1)] == [False] * (first - 1) + [True]
+    assert rule.text(token_ids[:first]) == decode(token_ids[:first]).removesuffix(stop)
 
 
 def test_half_a_character_at_the_end_is_left_out_and_one_inside_is_kept():

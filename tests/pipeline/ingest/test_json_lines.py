@@ -83,6 +83,14 @@ def test_a_line_that_is_no_object(write: Write, rows_of: RowsOf, line: bytes, ki
     )
 
 
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"a":' * 900 + b"1" + b"}" * 900])
+def test_what_is_nested_without_end_is_told_before_a_reader_goes_down(
+    write: Write, rows_of: RowsOf, deep: bytes
+) -> None:
+    name = write("a.jsonl", b'{"t":null}\n{"t":' + deep + b"}\n")
+    assert fault_of(rows_of, name).startswith("Line 2 of FILE holds lists or objects within each other that are more ")
+
+
 def test_two_objects_on_a_line(write: Write, rows_of: RowsOf) -> None:
     name = write("a.jsonl", b'{"a":1}\n{"a":2}{"a":3}\n')
     assert fault_of(rows_of, name).startswith("Line 2 of FILE is not JSON: Extra data at character 8.")

@@ -159,6 +159,16 @@ def test_standard_input_is_cut_but_not_continued(tmp_path: Path) -> None:
         next(again)
 
 
+def test_a_value_that_no_shard_can_keep_is_told(cut_all: CutAll, tmp_path: Path) -> None:
+    table = pa.table({"when": pa.array([0, 1 << 62], pa.timestamp("s"))})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(
+        InputError, match=r"^The input holds a value that cannot be kept: Integer overflow when casting"
+    ):
+        cut_all(str(tmp_path / "a.arrow"))
+
+
 def test_a_full_disk_is_a_matter_of_the_moment(write: Write, cut_all: CutAll, tmp_path: Path) -> None:
     folder = tmp_path / "shards"
     folder.mkdir()

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.openai import groups
+from pipeline.openai.endpoints import Usual
 from pipeline.openai.groups import Groups, digest, sort_batch
 from pipeline.openai.requests import Refusal
 
@@ -16,30 +17,40 @@ def line(custom_id: str, **body: Any) -> str:
 
 def sort(tmp_path: Path, *lines: str) -> Groups:
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
-    return sort_batch(tmp_path / "in.jsonl", tmp_path / "groups", max_tokens=9)
+    return sort_batch(tmp_path / "in.jsonl", tmp_path / "groups", Usual(9, "last"))
 
 
 def test_lines_that_agree_are_a_group(tmp_path: Path) -> None:
     found = sort(
         tmp_path, line("a"), line("b", temperature=0), "", line("c", user="me"), "{", line("d", temperature=0.0)
     )
-    assert [list(group.custom_ids()) for group in found.groups] == [[(1, "a"), (4, "c")], [(2, "b"), (6, "d")]]
-    assert [group.fields["temperature"] for group in found.groups] == [1, 0]
+    assert [list(group.requests()) for group in found.groups] == [
+        [(1, "a", 1), (4, "c", 1)],
+        [(2, "b", 1), (6, "d", 1)],
+    ]
+    assert [group.terms.fields["temperature"] for group in found.groups] == [1, 0]
     assert [(refusal.line, refusal.code) for refusal in found.refusals] == [(5, "invalid_json_line")]
     rows = [json.loads(text) for text in found.groups[0].rows.read_text().splitlines()]
-    assert rows[1] == {"line": 4, "custom_id": "c", "content": "cc"}
+    assert rows[1] == {"key": "4.0", "line": 4, "custom_id": "c", "content": "cc"}
 
 
 def test_what_some_editors_put_before_the_first_line_is_no_part_of_it(tmp_path: Path) -> None:
     (found,) = sort(tmp_path, "\ufeff" + line("a"), line("b")).groups
-    assert list(found.custom_ids()) == [(1, "a"), (2, "b")]
+    assert list(found.requests()) == [(1, "a", 1), (2, "b", 1)]
+
+
+def test_each_prompt_of_a_line_is_a_row(tmp_path: Path) -> None:
+    (found,) = sort(tmp_path, line("a", prompt=["x", "y"]), line("b")).groups
+    assert list(found.requests()) == [(1, "a", 2), (2, "b", 1)]
+    rows = [json.loads(text) for text in found.rows.read_text().splitlines()]
+    assert [(row["key"], row["content"]) for row in rows] == [("1.0", "x"), ("1.1", "y"), ("2.0", "bb")]
 
 
 def test_a_custom_id_counts_once(tmp_path: Path) -> None:
     found = sort(tmp_path, line("a"), line("b"), line("a", temperature=0))
     message = "custom_id is that of line 1, too. Give each line one of its own."
     assert found.refusals == [Refusal(3, "a", "duplicate_custom_id", message)]
-    assert [list(group.custom_ids()) for group in found.groups] == [[(1, "a"), (2, "b")]]
+    assert [list(group.requests()) for group in found.groups] == [[(1, "a", 1), (2, "b", 1)]]
 
 
 def test_sorting_again_leaves_the_files_as_they_are(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 import json
+from base64 import b64decode
+from struct import pack
 from typing import Any
 
-from pipeline.openai.requests import CHAT, COMPLETIONS, Refusal
+from pipeline.openai.endpoints import CHAT, COMPLETIONS, EMBEDDINGS, Terms
+from pipeline.openai.requests import Refusal
 from pipeline.openai.responses import error_line, output_line
 from pipeline.rows import Completion, LikelyToken, Sample, Status, TokenLogprob
 
@@ -11,12 +14,14 @@ TOKENS = (
 )
 
 
+def read(terms: Terms, *answered: Completion) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output_line("mine", terms, "m", 1700000000, "j-0", answered))
+    return found
+
+
 def answer(url: str, **facts: Any) -> dict[str, Any]:
     usual = {"output": "Hé!", "finish_reason": "stop", "prompt_tokens": 7, "reused_tokens": 4, "output_tokens": 3}
-    found: dict[str, Any] = json.loads(
-        output_line("mine", url, "m", 1700000000, "j-0", Completion(0, "1", Status.OK, **(usual | facts)))
-    )
-    return found
+    return read(Terms(url, {}), Completion(0, "1", Status.OK, **(usual | facts)))
 
 
 def test_a_chats_answer() -> None:
@@ -61,7 +66,7 @@ def test_a_completions_answer_with_logprobs() -> None:
             "logprobs": {
                 "tokens": ["Hé", "!"],
                 "token_logprobs": [-0.5, -0.1],
-                "top_logprobs": [{"Hé": -0.5, "x": -2.0}, {}],
+                "top_logprobs": [{"Hé": -0.5, "x": -2.0}, {"!": -0.1}],
                 "text_offset": [0, 2],
             },
             "finish_reason": "stop",
@@ -83,6 +88,33 @@ def test_several_samples_are_choices() -> None:
         (0, "a", "stop"),
         (1, "b", "length"),
     ]
+
+
+def test_answers_to_several_prompts_are_choices_too() -> None:
+    samples = (Sample("a", "stop", 1), Sample("b", "length", 2))
+    both = Completion(0, "1.0", Status.TRUNCATED, samples=samples, prompt_tokens=4, output_tokens=3)
+    last = Completion(1, "1.1", Status.OK, "c", finish_reason="stop", prompt_tokens=5, output_tokens=1, reused_tokens=2)
+    body = read(Terms(COMPLETIONS, {}), both, last)["response"]["body"]
+    assert [(choice["index"], choice["text"]) for choice in body["choices"]] == [(0, "a"), (1, "b"), (2, "c")]
+    details = {"prompt_tokens_details": {"cached_tokens": 2}}
+    assert body["usage"] == {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13, **details}
+
+
+def test_embeddings_as_numbers_and_as_bytes() -> None:
+    vectors = [pack("<2f", 0.5, -0.25), pack("<2f", 1, 0)]
+    answers = [Completion(n, f"1.{n}", Status.OK, embedding=v, prompt_tokens=3) for n, v in enumerate(vectors)]
+    body = read(Terms(EMBEDDINGS, {}), *answers)["response"]["body"]
+    assert body == {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": 0, "embedding": [0.5, -0.25]},
+            {"object": "embedding", "index": 1, "embedding": [1, 0]},
+        ],
+        "model": "m",
+        "usage": {"prompt_tokens": 6, "total_tokens": 6},
+    }
+    packed = read(Terms(EMBEDDINGS, {}, "base64"), *answers)["response"]["body"]["data"]
+    assert [b64decode(each["embedding"]) for each in packed] == vectors
 
 
 def test_an_error_is_told_as_a_status_and_as_an_error() -> None:

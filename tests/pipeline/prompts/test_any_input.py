@@ -3,7 +3,7 @@
 from contextlib import suppress
 from datetime import datetime
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.encoder import make_encoder
@@ -144,6 +144,7 @@ def test_any_file_is_a_job_file_or_told(tmp_path):
     ]
 
     @QUICK
+    @example("tools: " + "[" * 1200)
     @given(st.lists(st.sampled_from(scraps), max_size=12).map("".join) | st.binary(max_size=12))
     def check(content):
         file.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -190,6 +190,7 @@ def test_what_a_message_brings_beside_its_content_reaches_the_template_as_plain_
         (5, "holds a value of type int in this row, where a list of messages is wanted."),
         ("Hi", "holds text in this row that is no JSON list of messages: Expecting value: line 1 column 1 (char 0)."),
         ("[" * 100_000, "holds text in this row that is no JSON list of messages: "),
+        ("[" * 700 + "]" * 700, "holds lists or objects within each other in this row that are more than 100 deep."),
         (
             '{"role": "user", "content": "a"}',
             "holds a value of type dict in this row, where a list of messages is wanted.",

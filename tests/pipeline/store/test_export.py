@@ -3,6 +3,7 @@ import datetime
 import io
 import json
 import math
+import uuid
 from decimal import Decimal
 
 import pyarrow as pa
@@ -219,6 +220,33 @@ def test_values_that_csv_and_json_have_no_word_for(engine, exported_job, tmp_pat
     assert (second["list"], second["bytes"], second["number"]) == (None, None, None)
     back = pq.read_table(tmp_path / "out.parquet").select(table.column_names)
     assert str(back.to_pylist()) == str(table.slice(0, 3).to_pylist())  # as text, since nan is not nan
+
+
+def test_times_that_python_has_not_are_written_all_the_same(engine, exported_job):
+    far = 10_000_000 * 86_400 * 1_000_000
+    columns = {
+        "length": pa.array([1999, None, 3], pa.duration("ns")),
+        "clock": pa.array([1999, None, 3], pa.time64("ns")),
+        "far": pa.array([far, None, 0], pa.timestamp("us")),
+        "far_within": pa.array([[("k", far)], None, []], pa.map_(pa.string(), pa.timestamp("us"))),
+        "uuid": pa.array([bytes(16), None, bytes(16)], pa.uuid()),
+    }
+    job, lines, cells = exported_job(pa.table(columns)), io.BytesIO(), io.BytesIO()
+    assert export(engine, job, "jsonl", lines) == export(engine, job, "csv", cells) == 2
+    row, cell = (
+        json.loads(lines.getvalue().split(b"\n")[0]),
+        next(csv.DictReader(io.StringIO(cells.getvalue().decode()))),
+    )
+    text = "29349-01-26 00:00:00.000000"
+    assert [row[name] for name in columns] == [
+        "0:00:00.000001",
+        "00:00:00.000001",
+        text,
+        [["k", text]],
+        str(uuid.UUID(int=0)),
+    ]
+    assert (cell["far"], cell["far_within"], cell["uuid"]) == (text, json.dumps([["k", text]]), row["uuid"])
+    assert preview(engine, job, 1)[0]["length"] == datetime.timedelta(microseconds=1)
 
 
 @pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])

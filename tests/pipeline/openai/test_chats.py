@@ -1,0 +1,45 @@
+import json
+from typing import Any
+
+import pytest
+
+from pipeline.errors import RowError
+from pipeline.openai.chats import template_fields, written
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
+
+
+def called(arguments: Any) -> list[Any]:
+    call = {"id": "1", "function": {"name": "f", "arguments": arguments}, "type": "function"}
+    return [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+
+
+def test_messages_stay_as_they_are_but_for_the_arguments_of_calls() -> None:
+    text = written(called('{"x": 1.0, "é": []}'))
+    assert text == json.dumps(called({"x": 1.0, "é": []}), ensure_ascii=False)
+    assert json.loads(written(called(""))) == called({})
+    for kept in ({"x": 1}, "not JSON", 5):
+        assert json.loads(written(called(kept))) == called(kept)
+
+
+@pytest.mark.parametrize("strange", [None, 5, "a", [], [1], [{"tool_calls": 1}], [{"tool_calls": [1, {}]}]])
+def test_what_is_no_list_of_messages_is_left_to_its_row(strange: Any) -> None:
+    assert json.loads(written(strange)) == strange
+
+
+def test_tools_and_variables_are_for_the_chat_template() -> None:
+    body = {"tools": [TOOL], "chat_template_kwargs": {"enable_thinking": False}, "reasoning_effort": "low", "n": 1}
+    variables = {"enable_thinking": False, "reasoning_effort": "low"}
+    assert template_fields(body) == {"tools": [TOOL], "template_vars": variables}
+    assert body == {"n": 1}
+    assert template_fields({"tools": [], "tool_choice": "auto"}) == {}
+
+
+def test_a_choice_of_no_tool_shows_none() -> None:
+    assert template_fields({"tools": [TOOL], "tool_choice": "none"}) == {}
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}, 1])
+def test_no_answer_is_held_to_a_call(choice: Any) -> None:
+    with pytest.raises(RowError, match=r"^tool_choice must be auto or none"):
+        template_fields({"tools": [TOOL], "tool_choice": choice})
