@@ -37,6 +37,10 @@ def bench(model: str, adapter: str | None, dtype: str, trust_remote_code: bool, 
 
     With --calibrate: measure what it costs here to share the beginnings of prompts. Jobs with this model on this
     device then share what pays, and no more; without, they go by estimates.
+
+    \b
+    Example:
+      pipeline bench --calibrate --model smollm2-135m
     """
     # torch takes seconds to import; a flag that makes no sense is told before.
     from pipeline.inference.checkpoint import resolve_checkpoint

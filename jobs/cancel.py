@@ -5,6 +5,7 @@ from functools import partial
 
 import click
 
+from jobs.job_name import job_argument
 from jobs.tables import counted, unit
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
@@ -14,11 +15,15 @@ from workers.keys import keys_of
 
 
 @click.command(short_help="Stop a job; what is answered stays.")
-@click.argument("job")
+@job_argument()
 def cancel(job: str) -> None:
     """Stop JOB, a name, an id or the start of one, or `last`, wherever it is running; what is answered stays.
 
     `pipeline resume` takes it up again.
+
+    \b
+    Example:
+      pipeline cancel moods
     """
     database = open_database(Settings.from_environment())
     found = find_job(database, job)

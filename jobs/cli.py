@@ -31,6 +31,7 @@ COMMANDS = {
     "dispatcher": "Run a fleet's dispatcher.",
     "migrate": "Bring the database up to date.",
     "doctor": "Check this machine, and tell how to mend it.",
+    "completion": "Print what lets a shell complete commands.",
 }
 
 EXAMPLES = """

@@ -28,6 +28,10 @@ def jobs(as_json: bool) -> None:
     ROWS are those with an answer or an error, and all, or ? while the input is still being read; of
     several questions each answer to a row counts. A job is `interrupted`
     where nothing on this machine works on it; `pipeline resume` goes on with it.
+
+    \b
+    Example:
+      pipeline jobs
     """
     settings = Settings.from_environment()
     standings = all_standings(open_database(settings), settings)

@@ -4,6 +4,7 @@ import shlex
 
 import click
 
+from jobs.job_name import job_argument
 from jobs.tables import unit
 from pipeline.errors import RefusedError
 from pipeline.settings import Settings
@@ -13,12 +14,16 @@ from pipeline.store.queries import find_job, progress
 
 
 @click.command(short_help="Hold a job of the fleet; resume goes on with it.")
-@click.argument("job")
+@job_argument()
 def pause(job: str) -> None:
     """Hold JOB, a name, an id or the start of one, or `last`, that a fleet answers. Batches that are begun are ended,
     and no more are begun; other jobs have the workers meanwhile.
 
     `pipeline resume` goes on with it.
+
+    \b
+    Example:
+      pipeline pause moods
     """
     database = open_database(Settings.from_environment())
     found = find_job(database, job)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from jobs.answers import print_answers, rows_to_show
+from jobs.job_name import job_argument
 from jobs.tables import counted
 from pipeline.errors import SpecError
 from pipeline.ingest.inputs import is_input
@@ -27,7 +28,7 @@ _TABLE_LINES = 20
 
 
 @click.command(short_help="Show a job's answers, or write them to a file.")
-@click.argument("job")
+@job_argument()
 @click.option(
     "--format",
     "wanted",

@@ -4,12 +4,13 @@ from typing import Any
 
 import click
 
+from jobs.job_name import job_argument
 from jobs.manner import Manner, manner_flags
 from pipeline.settings import Settings
 
 
 @click.command(short_help="Go on with a job that was stopped, killed or paused.")
-@click.argument("job", default="last")
+@job_argument(default="last")
 @manner_flags
 def resume(job: str, **manner: Any) -> None:
     """Go on with JOB, a name, an id or `last`, that was stopped, killed, paused or cancelled. What is recorded stays;

@@ -4,12 +4,13 @@ from typing import Any
 
 import click
 
+from jobs.job_name import job_argument
 from jobs.manner import Manner, manner_flags
 from pipeline.settings import Settings
 
 
 @click.command(short_help="Answer a job's error rows again.")
-@click.argument("job", default="last")
+@job_argument(default="last")
 @manner_flags
 def retry(job: str, **manner: Any) -> None:
     """Answer the error rows of JOB again, a name, an id or `last`. All other rows stay as they are.

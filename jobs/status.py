@@ -8,6 +8,7 @@ import click
 
 from jobs.fleet import Fleet
 from jobs.fleet_shown import fleet_json, print_workers, queue_words, work_json
+from jobs.job_name import job_argument
 from jobs.reuse import why_reuse_differs
 from jobs.standing import Standing, State, standing
 from jobs.tables import counted, duration, unit
@@ -22,13 +23,17 @@ _FLEET_STAGES = ("queue", "load")
 
 
 @click.command(short_help="Tell how far a job is, and how fast.")
-@click.argument("job", default=NEWEST)
+@job_argument(default=NEWEST)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(job: str, as_json: bool) -> None:
     """Tell how far JOB is: a name, an id or the start of one, or `last`, the newest, which is the default.
 
     Rates are over the time from the first batch taken up to the latest one answered, pauses included. Of a job that a
     fleet answers, it also tells who works there, how long the queue is, and what holds the job up.
+
+    \b
+    Example:
+      pipeline status moods
     """
     settings = Settings.from_environment()
     database = open_database(settings)

@@ -1,10 +1,14 @@
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import get_completion_class
 
 from jobs import cli
 from pipeline.errors import (
@@ -18,6 +22,7 @@ from pipeline.errors import (
     TryAgain,
 )
 
+ROOT = Path(__file__).parents[2]
 MAIN = "from jobs.cli import main; main()"
 HEAVY = {"torch", "transformers", "pyarrow", "alembic", "tokenizers"}
 NOT_FOR_HELP = HEAVY | {"sqlalchemy", "pydantic", "rich", "yaml", "filelock", "numpy"}
@@ -45,7 +50,7 @@ def test_the_commands_are_listed_in_the_order_of_a_jobs_life(run):
     names = [line.split()[0] for line in listing.splitlines()]
     assert " ".join(names) == (
         "submit run-batch jobs status results pause resume cancel retry scale-hint profile bench up worker dispatcher "
-        "migrate doctor"
+        "migrate doctor completion"
     )
 
 
@@ -53,6 +58,46 @@ def test_the_help_ends_with_five_examples(run):
     examples = run("--help").output.partition("Examples:\n")[2]
     assert examples.count("  pipeline ") == 5
     assert '  pipeline submit reviews.parquet --model smollm2-135m --prompt "Summarise: {review}"\n' in examples
+
+
+def commands(name, command):
+    """The command itself, or all of its group, by their whole names."""
+    if not isinstance(command, click.Group):
+        return {name: command}
+    return {f"{name} {each}": found for each, found in command.commands.items()}
+
+
+EXAMPLED = {
+    whole: command for name in cli.COMMANDS for whole, command in commands(name, cli.LazyCommand(name).load()).items()
+}
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLED.keys() - {"worker alive"}))
+def test_the_help_of_a_command_shows_an_example_that_makes_sense(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    shown = re.findall("^ +pipeline (.*)", EXAMPLED[name].help.replace("\\\n", " "), re.MULTILINE)
+    assert shown, "there is none"
+    for line in shown:
+        words = shlex.split(line.partition(" >> ")[0].partition(" | ")[0])
+        before = name.split()
+        assert words[: len(before)] == before
+        EXAMPLED[name].make_context(before[-1], words[len(before) :])
+
+
+def test_a_shell_completes_commands_flags_and_the_names_of_jobs(run, desk, monkeypatch):
+    desk.running("night")
+    desk.done("moods")
+    monkeypatch.setenv("PIPELINE_HOME", str(desk.home))
+    shell = get_completion_class("bash")(cli.cli, {}, "pipeline", "_PIPELINE_COMPLETE")
+
+    def completed(*words):
+        return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+    assert run("completion", "bash").output == shell.source() + "\n"
+    assert completed("res") == ["results", "resume"]
+    assert completed("submit", "--max") == ["--max-tokens"]
+    assert completed("status", "") == ["moods", "night"]
+    assert completed("status", "moo") == ["moods"]
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -1,0 +1,29 @@
+"""The argument JOB of a command: a name, an id or the start of one, or `last`; a shell completes names."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def job_argument(**options: Any) -> Callable[[_Command], _Command]:
+    """For a command that takes it as `job`."""
+    return click.argument("job", shell_complete=_begin_with, **options)
+
+
+def _begin_with(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    # What a shell asks for in the midst of a line must be quick, and the database's library takes a while to import.
+    from pipeline.errors import PipelineError
+    from pipeline.settings import Settings
+    from pipeline.store.database import open_database
+    from pipeline.store.queries import list_jobs
+
+    settings = Settings.from_environment()
+    try:
+        jobs = list_jobs(open_database(settings))
+    except PipelineError:
+        return []
+    return [CompletionItem(job.name, help=job.state) for job in jobs if job.name.startswith(incomplete)]
