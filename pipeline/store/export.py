@@ -19,8 +19,8 @@ from pipeline.errors import InputError, JobError, PipelineError, TryAgain
 from pipeline.ingest.places import opened
 from pipeline.rows import Completion, Status
 from pipeline.store.columns import result_column, result_types, rows_at_once
-from pipeline.store.queries import embedding_width, list_shards, read_results
-from pipeline.store.records import JobRecord, ShardRecord
+from pipeline.store.queries import embedding_width, list_pages, read_results
+from pipeline.store.records import JobRecord, PageRecord
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -59,27 +59,27 @@ def preview(engine: Engine, job: JobRecord, limit: int, status: Status | None = 
 def _joined(
     engine: Engine, job: JobRecord, schema: pa.Schema, status: Status | None, limit: int | None
 ) -> Iterator[pa.Table]:
-    """A table for each shard that has results, or for some rows of it; no more than one shard is in memory."""
+    """A table for each page that has results, or for some rows of it; no more than one page is in memory."""
     wanted = math.inf if limit is None else limit
-    for shard in list_shards(engine, job.id):
+    for page in list_pages(engine, job.id):
         whole = None
-        for rows in _runs(shard.rows, rows_at_once(job.spec_json, len(shard.rows))):
+        for rows in _runs(page.rows, rows_at_once(job.spec_json, len(page.rows))):
             if wanted <= 0:
                 return
             completions = read_results(engine, job.id, rows, status, int(min(wanted, len(rows))))
             if completions:
                 wanted -= len(completions)
-                whole = whole or _read(shard.path, lambda file: file.read())
-                yield _join(shard, whole, completions, schema)
+                whole = whole or _read(page.path, lambda file: file.read())
+                yield _join(page, whole, completions, schema)
 
 
 def _runs(rows: range, length: int) -> Iterator[range]:
     return (rows[start : start + length] for start in range(0, len(rows), length))
 
 
-def _join(shard: ShardRecord, rows: pa.Table, completions: list[Completion], schema: pa.Schema) -> pa.Table:
+def _join(page: PageRecord, rows: pa.Table, completions: list[Completion], schema: pa.Schema) -> pa.Table:
     if len(completions) < rows.num_rows:
-        rows = rows.take([completion.row_id - shard.row_from for completion in completions])
+        rows = rows.take([completion.row_id - page.row_from for completion in completions])
     columns = [pa.array([completion.row_id for completion in completions], pa.int64()), *rows.columns]
     for field in list(schema)[len(columns) :]:
         columns.append(result_column(field.metadata[b"result"].decode(), field.type, completions))
@@ -88,8 +88,8 @@ def _join(shard: ShardRecord, rows: pa.Table, completions: list[Completion], sch
 
 def _schema(engine: Engine, job: JobRecord) -> pa.Schema:
     """Each column of ours remembers under `result` what it is, whatever its name had to become."""
-    shards = list_shards(engine, job.id, limit=1)
-    of_input = list(_read(shards[0].path, lambda file: file.schema_arrow)) if shards else []
+    pages = list_pages(engine, job.id)
+    of_input = list(_read(pages[0].path, lambda file: file.schema_arrow)) if pages else []
     taken = {field.name for field in of_input}
     types = result_types(job.spec_json)
     if "embedding" in types:

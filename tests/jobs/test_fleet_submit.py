@@ -16,7 +16,7 @@ from tests.jobs.conftest import BROKER
 
 
 def encode(desk, job, shard):
-    done = desk.real.record_encoding(job.id, shard.shard_no, [PlannedBatch(tuple(shard.rows), 9)], [], 0.1)
+    done = desk.real.record_encoding(job.id, shard.shard_no, [PlannedBatch(tuple(range(shard.row_from, shard.row_to)), 9)], [], 0.1)
     assert len(done) == 1
 
 
@@ -27,7 +27,7 @@ def test_with_a_broker_the_fleet_has_the_job_and_the_broker_is_not_needed(desk, 
     assert "pipeline resume night --wait  follows it to its end" in result.stdout
     job = find_job(desk.database, "night")
     assert (job.fleet, job.state, job.priority, job.context) == (True, JobState.RUNNING, 0, 512)
-    assert [list(shard.rows) for shard in list_shards(desk.database, job.id)] == [[0, 1], [2, 3], [4]]
+    assert [(shard.row_from, shard.row_to) for shard in list_shards(desk.database, job.id)] == [(0, 2), (2, 4), (4, 5)]
     assert Registry(desk.database).all() == []
     assert "secret" not in result.output
 
