@@ -19,6 +19,9 @@ class Format:
 
     schema: Callable[[Any], pa.Schema]
     batches: Callable[[Any, pa.Schema], Iterator[pa.RecordBatch]]
+    #: Where reading may begin far behind the first row, and how (parquet.py).
+    edges: Callable[[Any], list[int]] | None = None
+    batches_at: Callable[[Any, int], Iterator[pa.RecordBatch]] | None = None
 
 
 JSON_LINES = Format(json_lines.schema, json_lines.batches)
@@ -28,7 +31,7 @@ _TEXT = Format(plain_text.schema, plain_text.batches)
 _ARROW = Format(arrow_ipc.schema, arrow_ipc.batches)
 
 _WITH_TYPES = {
-    ".parquet": Format(parquet.schema, parquet.batches),
+    ".parquet": Format(parquet.schema, parquet.batches, parquet.edges, parquet.batches_at),
     ".arrow": _ARROW,
     ".feather": _ARROW,
     ".ipc": _ARROW,

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -19,6 +20,18 @@ from pipeline.ingest.places import local_path
 from pipeline.ingest.taking import Taking, Tally
 
 Part = InputFile | StandardInput | selected.Selected
+
+#: Parts that are looked into for edges.
+_MOST_PARTS = 64
+
+
+class Edge(NamedTuple):
+    """Where reading may begin."""
+
+    place: int  #: of the row, among all
+    part: Part
+    form: Format
+    row: int  #: its place in the part
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,29 @@ class Source:
             tally.read += batch.num_rows
             tally.left_out += batch.num_rows - rows.num_rows
             yield name, rows
+
+    def edges(self) -> tuple[list[Edge], int] | None:
+        """Where reading may begin, in the order of the rows, and the number of rows.
+
+        None where a part can be read from its start alone, where only some rows are taken, or where the parts are so
+        many that it takes long to look into all. Raises InputError.
+        """
+        if self.taking is not None or len(self.parts) > _MOST_PARTS:
+            return None
+        found, n_rows = [], 0
+        for part, form in self.parts:
+            if form.edges is None:
+                return None
+            *rows, end = form.edges(part)
+            found += [Edge(n_rows + row, part, form, row) for row in rows]
+            n_rows += end
+        return found, n_rows
+
+    def batches_at(self, edge: Edge) -> Iterator[pa.RecordBatch]:
+        """Some rows from there on, in the common schema. Raises InputError."""
+        if edge.form.batches_at is not None:
+            for batch in edge.form.batches_at(edge.part, edge.row):
+                yield conform(batch, self.schema, edge.part.name)
 
     def without_rows(self) -> InputError:
         """For whoever finds that there are none."""
