@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.tables import counted
+from pipeline.order import Order
 from pipeline.prompts.shapes import shape_of
 from pipeline.spec import JobSpec
 
@@ -14,6 +15,15 @@ _NAMED = 3
 def announcement(spec: JobSpec) -> str:
     """One sentence. Nothing is read for it, so the rows are not counted yet."""
     return f"{_rows(spec)} will get {_task(spec)} from {spec.model}; its prompt is {_prompt(spec)}."
+
+
+def sorted_first(order: Order) -> str:
+    """What becomes of the rows before they are answered, where that pays."""
+    return (
+        f"The rows are sorted by {order.column} first: then about {order.sorted:.0%} of the prompts' text need not be "
+        f"computed again, and in the order of the input {order.kept:.0%}. Results come in the order of the input; "
+        "--keep-order answers the rows in it, too."
+    )
 
 
 def _rows(spec: JobSpec) -> str:

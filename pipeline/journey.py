@@ -1,9 +1,12 @@
 """The order of the stages, written once: how a job's rows get from their input to their results, in one process."""
 
+from collections.abc import Iterator, Sequence
+
 from pipeline.answering import Answering, make_engine
 from pipeline.encoding import Encoding
 from pipeline.ingest.inputs import Source
-from pipeline.ingest.shards import cut
+from pipeline.ingest.shards import Shard, cut
+from pipeline.ingest.sorted_shards import Sorting, sort_into_shards
 from pipeline.ingest.taking import Tally
 from pipeline.means import Means
 from pipeline.messages import Payload
@@ -11,7 +14,7 @@ from pipeline.rows import Prompt
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.ledger import Ledger
-from pipeline.store.records import Claim, JobRecord, ShardRecord
+from pipeline.store.records import Claim, JobRecord, PageRecord, ShardRecord
 
 
 def cut_job(
@@ -19,13 +22,44 @@ def cut_job(
 ) -> Tally:
     """Stage 1. A shard is a file before it is in the ledger; the first `cut_rows` rows are there already."""
     tally = Tally()
-    for shard in cut(
-        source, directory, shard_rows=shard_rows, key=spec.key, limit=spec.limit, skip_rows=cut_rows, tally=tally
-    ):
+    for shard in _cut(spec, source, directory, shard_rows, cut_rows, tally):
         ledger.add_shard(job.id, shard.shard_no, shard.path, shard.row_from, shard.row_to)
         cut_rows = shard.row_to
     ledger.finish_cutting(job.id, cut_rows)
     return tally
+
+
+def page_job(
+    ledger: Ledger, job: JobRecord, spec: JobSpec, source: Source, directory: str, page_rows: int, cut_rows: int
+) -> Tally:
+    """Stage 1, first half, where rows are sorted: all of them in the order of the input, to be sorted and exported."""
+    tally = Tally()
+    for page in _cut(spec, source, directory, page_rows, cut_rows, tally):
+        ledger.add_page(job.id, page.shard_no, page.path, page.row_from, page.row_to)
+    return tally
+
+
+def sort_job(
+    ledger: Ledger,
+    job: JobRecord,
+    directory: str,
+    sorting: Sorting,
+    pages: Sequence[PageRecord],
+    shards: Sequence[ShardRecord],
+) -> None:
+    """Its second half; `shards` are there already. Each is handed out as soon as it is there."""
+    skip_rows = shards[-1].row_to if shards else 0
+    for shard in sort_into_shards(pages, directory, sorting, skip_shards=len(shards), skip_rows=skip_rows):
+        ledger.add_shard(job.id, shard.shard_no, shard.path, shard.row_from, shard.row_to, shard.row_ids)
+    ledger.finish_cutting(job.id, pages[-1].row_to)
+
+
+def _cut(
+    spec: JobSpec, source: Source, directory: str, shard_rows: int, skip_rows: int, tally: Tally
+) -> Iterator[Shard]:
+    return cut(
+        source, directory, shard_rows=shard_rows, key=spec.key, limit=spec.limit, skip_rows=skip_rows, tally=tally
+    )
 
 
 class Journey:

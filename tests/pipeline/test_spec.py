@@ -11,6 +11,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
 OTHERS = {
     "deterministic": True,
     "dedupe": False,
+    "keep_order": True,
     "reuse_results": True,
     "priority": 3,
     "inputs": ["/data/other.csv"],

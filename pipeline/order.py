@@ -1,0 +1,149 @@
+"""Whether a job's rows are better sorted before they are answered, foretold from the texts of some of their prompts.
+
+What is shared is counted in characters, and no more exactly than that choice needs: neither a tokenizer nor a model has
+to be there, and the first row waits for nothing but this.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from pipeline.errors import RowError
+from pipeline.ingest.inputs import Source
+from pipeline.ingest.pool import Pool, Values, read_pool
+from pipeline.prompts.conversation import Shape
+from pipeline.prompts.shapes import shape_of
+from pipeline.rows import Row
+from pipeline.spec import JobSpec
+
+#: Share of the prompts that must be saved by it, of which the input's order does not save them already.
+WORTH = 0.05
+#: How much is looked at: so many shards, or rows where shards are small, and characters at most.
+_POOL_SHARDS = 4
+_POOL_ROWS = 1024
+_POOL_CHARACTERS = 64 << 20
+#: Fewer that two prompts share are not worth sharing, unless they are all.
+_LEAST_SHARED = 200
+#: Values that must be met again far away before it is told how often the others are.
+_LEAST_MET_AGAIN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    column: str  #: by which rows would be sorted first
+    kept: float  #: share of the prompts that is not computed again, in the input's order
+    sorted: float  #: the same where rows are sorted
+
+    @property
+    def pays(self) -> bool:
+        return self.sorted - self.kept >= WORTH
+
+
+def sort_columns(spec: JobSpec) -> tuple[str, ...]:
+    """As the prompt shows them, and behind them what else makes two rows differ."""
+    return (*shape_of(spec).columns, *spec.beside)
+
+
+def foretell_order(spec: JobSpec, source: Source, shard_rows: int) -> Order | None:
+    """None where there is nothing to choose: it was chosen, or rows cannot be looked at, or they fit in one shard.
+
+    Raises InputError or TryAgain.
+    """
+    shape = shape_of(spec).at(datetime.now().astimezone())
+    taken = [most for most in (spec.limit, spec.sample_count) if most is not None]
+    most_rows = min([max(_POOL_ROWS, _POOL_SHARDS * shard_rows), *taken])
+    if spec.keep_order or source.is_stream or not shape.columns or most_rows <= shard_rows:
+        return None
+    pool = read_pool(source, shape.columns, shard_rows, most_rows, far=not taken)
+    texts = list(_texts(shape, pool))
+    if sum(map(len, texts)) <= shard_rows:
+        return None
+    return _foretold(spec, shape.columns[0], texts, pool.n_rows, shard_rows)
+
+
+def _texts(shape: Shape, pool: Pool) -> Iterator[list[str]]:
+    """Of each stretch, without rows that have no prompt."""
+    left = _POOL_CHARACTERS
+    for number, stretch in enumerate(pool.stretches):
+        share = left // (len(pool.stretches) - number)
+        texts = []
+        for text in _rendered(shape, stretch):
+            texts.append(text)
+            share -= len(text)
+            left -= len(text)
+            if share <= 0:
+                break
+        yield texts
+
+
+def _rendered(shape: Shape, rows: Iterable[Values]) -> Iterator[str]:
+    for values in rows:
+        try:
+            messages = shape.messages(shape.values(Row(0, "", values)))
+        except RowError:
+            continue
+        yield "".join(message.content.text for message in messages if message.content is not None)
+
+
+def _foretold(
+    spec: JobSpec, column: str, stretches: Sequence[Sequence[str]], n_rows: int | None, shard_rows: int
+) -> Order:
+    everything = sorted((text, number) for number, texts in enumerate(stretches) for text in texts)
+    characters = sum(len(text) for text, _ in everything)
+    alike = _Alike(spec, everything[0][0], everything[-1][0])
+    kept = sum(
+        sum(alike.lengths(sorted(texts[start : start + shard_rows])))
+        for texts in stretches
+        for start in range(0, len(texts), shard_rows)
+    )
+    lengths = alike.lengths([text for text, _ in everything])
+    alone = _share_alone(lengths, [number for _, number in everything], alike.common, n_rows)
+    again = [length for length in lengths if length > alike.common]
+    saved = alone * alike.common + (1 - alone) * (sum(again) / len(again) if again else alike.common)
+    return Order(column, kept / characters, len(everything) * saved / characters)
+
+
+class _Alike:
+    """How many characters neighbours among sorted texts share, where sharing them saves something."""
+
+    def __init__(self, spec: JobSpec, first: str, last: str) -> None:
+        self._dedupes = spec.dedupes
+        # A mean over all of a prompt's tokens takes all of them; deterministic rows share what all have in common.
+        self._shares = spec.embed != "mean" and not spec.deterministic
+        self.common = 0 if spec.embed == "mean" else _shared(first, last)  #: of all of them
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Of each text with the one before it; of the first one, what all share."""
+        return [self.common, *(self._length(before, text) for before, text in pairwise(texts))]
+
+    def _length(self, before: str, text: str) -> int:
+        if self._dedupes and before == text:
+            return len(text)
+        length = _shared(before, text) if self._shares else self.common
+        return length if length - self.common >= _LEAST_SHARED else self.common
+
+
+def _shared(one: str, other: str) -> int:
+    """Characters in common from the start, by halving."""
+    most = min(len(one), len(other))
+    return bisect_left(range(most), True, key=lambda length: one[: length + 1] != other[: length + 1])
+
+
+def _share_alone(lengths: Sequence[int], numbers: Sequence[int], common: int, n_rows: int | None) -> float:
+    """Of the rows that share no more than all do with a row before them in the sorted table.
+
+    `numbers` are those of the stretches that the rows are from. Where these are from all over a table of `n_rows`, how
+    many kinds of rows it has is estimated from the kinds that one stretch has, and two (Chao 1987, the lower bound).
+    """
+    kinds: list[set[int]] = []
+    for length, number in zip(lengths, numbers, strict=True):
+        if length <= common:
+            kinds.append(set())
+        kinds[-1].add(number)
+    seen = len(kinds) / len(lengths)
+    once, twice = (sum(len(kind) == times for kind in kinds) for times in (1, 2))
+    if n_rows is None or twice < _LEAST_MET_AGAIN:
+        return seen
+    return min(seen, (len(kinds) + once**2 / (2 * twice)) / n_rows)
