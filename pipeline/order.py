@@ -4,8 +4,8 @@ What is shared is counted in characters, and no more exactly than that choice ne
 to be there, and the first row waits for nothing but this.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -15,6 +15,7 @@ from pipeline.ingest.inputs import Source
 from pipeline.ingest.pool import Pool, Values, read_pool
 from pipeline.prompts.conversation import Shape
 from pipeline.prompts.shapes import shape_of
+from pipeline.prompts.template import fill
 from pipeline.rows import Row
 from pipeline.spec import JobSpec
 
@@ -23,7 +24,7 @@ WORTH = 0.05
 #: How much is looked at: so many shards, or rows where shards are small, and characters at most.
 _POOL_SHARDS = 4
 _POOL_ROWS = 1024
-_POOL_CHARACTERS = 64 << 20
+_POOL_CHARACTERS = 32 << 20
 #: Fewer that two prompts share are not worth sharing, unless they are all.
 _LEAST_SHARED = 200
 #: Values that must be met again far away before it is told how often the others are.
@@ -65,26 +66,31 @@ def foretell_order(spec: JobSpec, source: Source, shard_rows: int) -> Order | No
 
 def _texts(shape: Shape, pool: Pool) -> Iterator[list[str]]:
     """Of each stretch, without rows that have no prompt."""
-    left = _POOL_CHARACTERS
-    for number, stretch in enumerate(pool.stretches):
-        share = left // (len(pool.stretches) - number)
-        texts = []
-        for text in _rendered(shape, stretch):
+    most = _POOL_CHARACTERS if pool.n_rows is None else _POOL_CHARACTERS // 8
+    render = _rendering(shape)
+    for stretch in pool.stretches:
+        texts, characters = [], 0
+        for text in _rendered(render, stretch):
             texts.append(text)
-            share -= len(text)
-            left -= len(text)
-            if share <= 0:
+            characters += len(text)
+            if characters > most:
                 break
         yield texts
 
 
-def _rendered(shape: Shape, rows: Iterable[Values]) -> Iterator[str]:
+def _rendered(render: Callable[[Row], str], rows: Iterable[Values]) -> Iterator[str]:
     for values in rows:
-        try:
-            messages = shape.messages(shape.values(Row(0, "", values)))
-        except RowError:
-            continue
-        yield "".join(message.content.text for message in messages if message.content is not None)
+        with suppress(RowError):
+            yield render(Row(0, "", values))
+
+
+def _rendering(shape: Shape) -> Callable[[Row], str]:
+    """The messages of a row end to end, up to the last that differs between rows. Raises RowError."""
+    varying = shape.varying
+    if varying is None:
+        return lambda row: "".join(each.content.text for each in shape.messages(shape.values(row)) if each.content)
+    before = "".join(str(message["content"]) for message in varying.around("")[: varying.place])
+    return lambda row: before + fill(varying.segments, varying.texts(shape.values(row)))
 
 
 def _foretold(
@@ -126,9 +132,14 @@ class _Alike:
 
 
 def _shared(one: str, other: str) -> int:
-    """Characters in common from the start, by halving."""
-    most = min(len(one), len(other))
-    return bisect_left(range(most), True, key=lambda length: one[: length + 1] != other[: length + 1])
+    """Characters in common from the start, by doubling steps, then by halving."""
+    low, step, most = 0, 32, min(len(one), len(other))
+    while low < most and step:
+        if one[low : low + step] == other[low : low + step]:
+            low, step = low + step, step * 2
+        else:
+            step //= 2
+    return min(low, most)
 
 
 def _share_alone(lengths: Sequence[int], numbers: Sequence[int], common: int, n_rows: int | None) -> float:

@@ -19,7 +19,7 @@ from pipeline.ingest.faults import writing
 from pipeline.ingest.sort_key import KeyOf
 
 RUN_BYTES = 64 << 20  #: of rows in memory at once
-_BLOCK_BYTES = 1 << 20  #: of each run in memory while runs are merged
+_BLOCK_BYTES = 1 << 19  #: of each run in memory while runs are merged
 FAN_IN = 32  #: runs that are merged at once
 
 
@@ -32,10 +32,11 @@ def external_sort(
     """
     levels: list[list[IO[bytes]]] = [[]]
     try:
-        for number, run in enumerate(_runs(rows)):
+        for run in _runs(rows):
             file = _written([_in_order(run, key_of)], scratch)
-            if number == 0:
+            if not any(levels):
                 _require_room(scratch, file.tell(), n_rows / run.num_rows)
+            del run  # before the next one is read
             _lay_by(levels, file, key_of, scratch)
         yield from _merged([run for level in levels for run in level], key_of)
     finally:
@@ -51,8 +52,9 @@ def _runs(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept.append(batch)
         n_bytes += batch.nbytes
         if n_bytes >= RUN_BYTES:
-            yield pa.concat_batches(kept)
-            kept, n_bytes = [], 0
+            run, kept, n_bytes = pa.concat_batches(kept), [], 0
+            yield run
+            del run
     if kept:
         yield pa.concat_batches(kept)
 

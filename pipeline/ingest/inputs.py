@@ -2,8 +2,9 @@
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ _MOST_PARTS = 64
 
 
 class Edge(NamedTuple):
-    """Where reading may begin."""
+    """Where a stretch of rows may begin."""
 
     place: int  #: of the row, among all
     part: Part
@@ -77,28 +78,29 @@ class Source:
             tally.left_out += batch.num_rows - rows.num_rows
             yield name, rows
 
-    def edges(self) -> tuple[list[Edge], int] | None:
-        """Where reading may begin, in the order of the rows, and the number of rows.
+    def edges(self, columns: Collection[str]) -> tuple[list[Edge], int]:
+        """Where stretches of rows may begin, in the order of the rows, and the number of rows.
 
-        None where a part can be read from its start alone, where only some rows are taken, or where the parts are so
-        many that it takes long to look into all. Raises InputError.
+        None and 0 where a part can be read from its start alone, where only some rows are taken, or where the parts
+        are so many that it takes long to look into all. Raises InputError.
         """
-        if self.taking is not None or len(self.parts) > _MOST_PARTS:
-            return None
-        found, n_rows = [], 0
-        for part, form in self.parts:
+        found: list[Edge] = []
+        n_rows = 0
+        for part, form in self.parts if self.taking is None and len(self.parts) <= _MOST_PARTS else ():
             if form.edges is None:
-                return None
-            *rows, end = form.edges(part)
+                return [], 0
+            *rows, end = form.edges(part, columns)
             found += [Edge(n_rows + row, part, form, row) for row in rows]
             n_rows += end
         return found, n_rows
 
-    def batches_at(self, edge: Edge) -> Iterator[pa.RecordBatch]:
-        """Some rows from there on, in the common schema. Raises InputError."""
-        if edge.form.batches_at is not None:
-            for batch in edge.form.batches_at(edge.part, edge.row):
-                yield conform(batch, self.schema, edge.part.name)
+    def stretches(self, edges: Iterable[Edge], columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """What is there, in their order, in the common schema. Raises InputError."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        for (part, form), its in groupby(edges, key=lambda edge: (edge.part, edge.form)):
+            if form.stretches is not None:
+                found = form.stretches(part, [edge.row for edge in its], columns)
+                yield from (conform(batch, schema, part.name) for batch in found)
 
     def without_rows(self) -> InputError:
         """For whoever finds that there are none."""
