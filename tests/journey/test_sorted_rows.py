@@ -110,7 +110,7 @@ def test_killed_while_it_reads_or_sorts_it_goes_on_in_the_same_order(home, submi
     assert (n_pages, n_shards) == ((number, 0) if method == "add_page" else (8, number))
     assert job.sorts_rows is True
     assert {path.name for path in (home.path / "jobs" / job.id).iterdir()} <= {"shards", "cutting.lock"}
-    assert home.call("resume", "night").exit_code == 0
+    assert submit(rows, *FLAGS, "--keep-order").exit_code == 0  # what was chosen stays
     assert home.faults("night") == []
     assert submit(rows, *FLAGS, "--name", "calm").exit_code == 0
     assert home.answers("night") == home.answers("calm")

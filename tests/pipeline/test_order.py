@@ -1,11 +1,13 @@
 """Whether sorting pays, told from a look at some rows."""
 
 import io
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.ingest import parquet
 from pipeline.ingest.inputs import resolve
 from pipeline.order import foretell_order
 from pipeline.spec import build_spec
@@ -85,6 +87,15 @@ def test_in_parquet_they_may_be_far_behind_the_head(foretold, row_group_size):
     assert order.kept < 0.05
     assert order.sorted == pytest.approx(1 - 499 / 20_000, abs=0.05)
     assert not foretold([f"{row} {PAGES[0]}" for row in range(20_000)], row_group_size).pays
+
+
+def test_how_often_rows_meet_in_a_table_is_told_from_how_often_they_do_in_few_of_them(foretold, monkeypatch):
+    """Of 20,000 rows 1,500 are looked at, of which hardly any two have one of the 5,000 pages."""
+    monkeypatch.setattr(parquet, "STRETCH_ROWS", 128)
+    numbers = [row % 5000 for row in range(20_000)]
+    random.Random(1).shuffle(numbers)
+    order = foretold([f"{number} is the number of a page. {PAGES[0]}" for number in numbers])
+    assert order.sorted == pytest.approx(3 / 4, abs=0.05)
 
 
 def test_pages_that_stay_together_all_over_the_table_are_as_they_should_be(foretold):
