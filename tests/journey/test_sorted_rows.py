@@ -92,15 +92,25 @@ def test_which_rows_are_taken_and_where_a_fault_is_are_the_same(home, submit, ro
     assert list(home.path.glob("jobs/*/shards")) == [home.path / "jobs" / record(home, "night").id / "shards"]
 
 
-def test_errors_are_answered_again(home, submit, rows, monkeypatch):
+def test_each_row_draws_what_it_would_in_the_order_of_the_input(home, submit, rows):
+    drawing = ("--raw", "--prompt", "{page} {text}", "--temperature", "1", "--max-tokens", "3")
+    for name, flags in (("sorted", ()), ("kept", ("--keep-order",))):
+        assert submit(rows, *drawing, *flags, "--name", name).exit_code == 0
+    assert [record(home, name).sorts_rows for name in ("sorted", "kept")] == [True, False]
+    assert home.answers("sorted") == home.answers("kept")
+
+
+def test_errors_are_answered_again(home, submit, rows):
     assert submit(rows, *FLAGS).exit_code == 0
     assert home.call("retry", "night").exit_code == 0
     assert home.figures("night").error == 1
     assert home.faults("night") == []
 
 
-@pytest.mark.parametrize(("method", "number"), [("add_page", 3), ("add_shard", 0), ("add_shard", 3)])
-def test_killed_while_it_reads_or_sorts_it_goes_on_in_the_same_order(home, submit, rows, method, number):
+@pytest.mark.parametrize(
+    ("method", "number", "cancelled"), [("add_page", 3, None), ("add_shard", 0, None), ("add_shard", 3, 20)]
+)
+def test_killed_while_it_reads_or_sorts_it_goes_on_in_the_same_order(home, submit, rows, method, number, cancelled):
     process = get_context("fork").Process(target=killed_at, args=(method, number, submit, rows))
     process.start()
     process.join(60)
@@ -110,6 +120,9 @@ def test_killed_while_it_reads_or_sorts_it_goes_on_in_the_same_order(home, submi
     assert (n_pages, n_shards) == ((number, 0) if method == "add_page" else (8, number))
     assert job.sorts_rows is True
     assert {path.name for path in (home.path / "jobs" / job.id).iterdir()} <= {"shards", "cutting.lock"}
+    if cancelled is not None:
+        assert home.call("cancel", "night").exit_code == 0
+        assert (home.figures("night").cancelled, home.faults("night")) == (cancelled, [])
     assert submit(rows, *FLAGS, "--keep-order").exit_code == 0  # what was chosen stays
     assert home.faults("night") == []
     assert submit(rows, *FLAGS, "--name", "calm").exit_code == 0
