@@ -20,9 +20,9 @@ def announcement(spec: JobSpec) -> str:
 def sorted_first(order: Order) -> str:
     """What becomes of the rows before they are answered, where that pays."""
     return (
-        f"The rows are sorted by {order.column} first: then about {order.sorted:.0%} of the prompts' text need not be "
-        f"computed again, and in the order of the input {order.kept:.0%}. Results come in the order of the input; "
-        "--keep-order answers the rows in it, too."
+        f"Rows are answered sorted by {order.column} first: then about {order.sorted:.0%} of the prompts' text need "
+        f"not be computed again, in the input's order {order.kept:.0%}. Results keep the input's order; with "
+        "--keep-order the rows do, too."
     )
 
 

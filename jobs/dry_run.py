@@ -16,7 +16,7 @@ from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
 from pipeline.ingest.taking import Tally
 from pipeline.means import Means, load_means
-from pipeline.order import foretell_order
+from pipeline.order import order_that_pays
 from pipeline.prompts.choices import questions
 from pipeline.prompts.shapes import shape_of
 from pipeline.rehearsal import Rehearsal, rehearse
@@ -46,9 +46,8 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
         means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)
     with waiting(notes, "Timing a small batch ..."):
         found = rehearse(spec, means, sample, settings.batch_rows)
-        order = foretell_order(spec, source, settings.shard_rows)
-    sorts_rows = order is not None and order.pays
-    if order is not None and sorts_rows:
+        order = order_that_pays(spec, source, settings.shard_rows)
+    if order is not None:
         found = found.with_reuse(order.sorted)
     with waiting(notes, "Trying other orders of the columns ..."):
         better = best_reordering(spec, means, sample, settings.batch_rows)
@@ -57,7 +56,7 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
         click.echo(f"{left_out(tally.left_out, tally.read)}\n")
     for line in _report(spec, means, sample, found, n_rows, settings.batch_rows):
         click.echo(line)
-    if order is not None and sorts_rows:
+    if order is not None:
         click.echo(sorted_first(order))
     for line in _advice(found, better):
         click.echo(line)

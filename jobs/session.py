@@ -18,7 +18,7 @@ from pipeline.errors import PipelineError, RefusedError
 from pipeline.ingest.faults import writing
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.places import delete
-from pipeline.order import foretell_order, sort_columns
+from pipeline.order import order_that_pays, sort_columns
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
@@ -112,12 +112,11 @@ class Session:
         if job.sorts_rows is not None or list_shards(self.database, job.id):
             return bool(job.sorts_rows)
         with waiting(self.notes, "Looking at the first rows ..."):
-            order = foretell_order(spec, source, self.settings.shard_rows)
-        sorts_rows = order is not None and order.pays
-        self.ledger.set_sorting(job.id, sorts_rows)
-        if order is not None and sorts_rows:
+            order = order_that_pays(spec, source, self.settings.shard_rows)
+        self.ledger.set_sorting(job.id, order is not None)
+        if order is not None:
             self.notes.print(sorted_first(order), soft_wrap=True, markup=False)
-        return sorts_rows
+        return order is not None
 
     def _sort(self, job: JobRecord, spec: JobSpec, directory: str) -> None:
         from pipeline.ingest.sorted_shards import Sorting

@@ -47,11 +47,14 @@ def sort_columns(spec: JobSpec) -> tuple[str, ...]:
     return (*shape_of(spec).columns, *spec.beside)
 
 
-def foretell_order(spec: JobSpec, source: Source, shard_rows: int) -> Order | None:
-    """None where there is nothing to choose: it was chosen, or rows cannot be looked at, or they fit in one shard.
+def order_that_pays(spec: JobSpec, source: Source, shard_rows: int) -> Order | None:
+    """None where rows are to stay in the input's order. Raises InputError or TryAgain."""
+    order = foretell_order(spec, source, shard_rows)
+    return order if order is not None and order.pays else None
 
-    Raises InputError or TryAgain.
-    """
+
+def foretell_order(spec: JobSpec, source: Source, shard_rows: int) -> Order | None:
+    """None where there is nothing to choose: it was chosen, or rows cannot be looked at, or they fit in one shard."""
     shape = shape_of(spec).at(datetime.now().astimezone())
     taken = [most for most in (spec.limit, spec.sample_count) if most is not None]
     most_rows = min([max(_POOL_ROWS, _POOL_SHARDS * shard_rows), *taken])

@@ -132,15 +132,15 @@ def far_apart(rows):
     return [(row, row + 4, row + 8) for row in range(4)]
 
 
-def test_rows_are_sorted_before_the_fleet_has_them(desk, submit, run, far_apart, at_shard):
+def test_rows_are_sorted_before_the_fleet_has_them(desk, submit, run, far_apart, at_shard, tmp_path):
     def interrupt(job_id):
         raise KeyboardInterrupt
 
-    wide = BROKER | {"PIPELINE_SHARD_ROWS": "3"}
+    wide = BROKER | {"PIPELINE_SHARD_ROWS": "3", "PIPELINE_SHARDS": (tmp_path / "shared").as_uri()}
     at_shard(1, interrupt)
     stopped = submit(**wide)
     assert stopped.exit_code == 130
-    assert "The rows are sorted by text first: then about 6" in stopped.stderr
+    assert "Rows are answered sorted by text first: then about 6" in stopped.stderr
     job = find_job(desk.database, "night")
     assert (job.sorts_rows, len(list_shards(desk.database, job.id))) == (True, 2)
     assert run("resume", "night", **wide).exit_code == 0

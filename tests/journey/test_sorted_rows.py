@@ -47,9 +47,9 @@ def test_documents_are_computed_once_and_the_answers_are_those_of_the_input_s_or
     rows = write(400)
     done = submit(rows, *FLAGS, "--name", "sorted", "--output", tmp_path / "out.csv")
     assert done.exit_code == 0, done.output
-    assert "The rows are sorted by page first: then about 9" in done.stderr
+    assert "Rows are answered sorted by page first: then about 9" in done.stderr
     kept = submit(rows, *FLAGS, "--keep-order", "--name", "kept")
-    assert "sorted by" not in kept.stderr
+    assert "answered sorted" not in kept.stderr
     assert home.answers("sorted") == home.answers("kept")
     assert home.faults("sorted") == home.faults("kept") == []
     assert home.results("sorted")[9].error_type == "null"
@@ -72,7 +72,7 @@ def test_a_dry_run_foretells_it(home, submit, write):
     home.variables["PIPELINE_SHARD_ROWS"] = "32"
     rows = write(256)
     shown = submit(rows, *FLAGS, "--dry-run").stdout
-    assert "The rows are sorted by page first: " in shown
+    assert "Rows are answered sorted by page first: " in shown
     told = int(shown.partition("% of all prompt tokens reused")[0].rpartition("\n")[2])
     assert submit(rows, *FLAGS).exit_code == 0
     reuse = json.loads(home.call("status", "--json").stdout)["prompt_tokens"]
@@ -111,7 +111,7 @@ def test_errors_are_answered_again(home, submit, rows):
     ("method", "number", "cancelled"), [("add_page", 3, None), ("add_shard", 0, None), ("add_shard", 3, 20)]
 )
 def test_killed_while_it_reads_or_sorts_it_goes_on_in_the_same_order(home, submit, rows, method, number, cancelled):
-    process = get_context("fork").Process(target=killed_at, args=(method, number, submit, rows))
+    process = get_context("fork").Process(target=killed_at, args=(method, number, submit, rows), daemon=True)
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
