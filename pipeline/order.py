@@ -19,15 +19,15 @@ from pipeline.prompts.template import fill
 from pipeline.rows import Row
 from pipeline.spec import JobSpec
 
-#: Share of the prompts that must be saved by it, of which the input's order does not save them already.
+#: Share of all prompts that sorting must save beyond what the input's order saves.
 WORTH = 0.05
 #: How much is looked at: so many shards, or rows where shards are small, and characters at most.
 _POOL_SHARDS = 4
 _POOL_ROWS = 1024
 _POOL_CHARACTERS = 32 << 20
-#: Fewer that two prompts share are not worth sharing, unless they are all.
+#: Characters behind what all prompts share: fewer are not worth sharing, unless they are all of two prompts.
 _LEAST_SHARED = 200
-#: Values that must be met again far away before it is told how often the others are.
+#: Kinds of rows that must be met again far away before it is told how often the others are.
 _LEAST_MET_AGAIN = 5
 
 
