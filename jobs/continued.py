@@ -9,7 +9,7 @@ from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.source import source_of
 from pipeline.spec import JobSpec
-from pipeline.store.queries import find_job, list_shards
+from pipeline.store.queries import find_job, list_pages, list_shards
 from pipeline.store.records import JobRecord, JobState
 from workers.process import Members
 
@@ -32,7 +32,9 @@ def _is_for_the_fleet(session: Session, job: JobRecord, manner: Manner) -> bool:
     if job.id in Members(session.settings.home).jobs_at_work():
         return False
     place = session.settings.shard_directory(job.id)
-    return all(shard.path.startswith(place) for shard in list_shards(session.database, job.id))
+    paths = [shard.path for shard in list_shards(session.database, job.id)]
+    paths += [page.path for page in list_pages(session.database, job.id)]
+    return all(path.startswith(place) for path in paths)
 
 
 def _in_fleet(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> int:

@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 
 from jobs import exit_codes
+from jobs.announcement import sorted_first
 from jobs.progress import waiting
 from jobs.tables import counted, duration, left_out, size
 from pipeline.inference.checkpoint import resolve_checkpoint
@@ -15,6 +16,7 @@ from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
 from pipeline.ingest.taking import Tally
 from pipeline.means import Means, load_means
+from pipeline.order import order_that_pays
 from pipeline.prompts.choices import verdicts
 from pipeline.prompts.shapes import columns_of
 from pipeline.rehearsal import Rehearsal, rehearse
@@ -44,6 +46,9 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
         means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)
     with waiting(notes, "Timing a small batch ..."):
         found = rehearse(spec, means, sample, settings.batch_rows)
+        order = order_that_pays(spec, source, max(1, settings.shard_rows // len(spec.asked)))
+    if order is not None:
+        found = found.with_reuse(order.sorted)
     with waiting(notes, "Trying other orders of the columns ..."):
         better = best_reordering(spec, means, sample, settings.batch_rows)
     n_rows = None if len(rows) > _SAMPLE_ROWS else len(rows)
@@ -51,6 +56,8 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
         click.echo(f"{left_out(tally.left_out, tally.read)}\n")
     for line in _report(spec, means, sample, found, n_rows, settings.batch_rows):
         click.echo(line)
+    if order is not None:
+        click.echo(sorted_first(order))
     for line in _advice(found, better):
         click.echo(line)
     click.echo("Nothing was recorded. Leave out --dry-run to run it.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from jobs.announcement import sorted_first
 from jobs.producer import producing
 from jobs.progress import waiting
 from jobs.tables import left_out
@@ -17,11 +18,13 @@ from pipeline.errors import PipelineError, RefusedError
 from pipeline.ingest.faults import writing
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.places import delete
+from pipeline.order import order_that_pays
+from pipeline.prompts.shapes import columns_of
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
 from pipeline.store.ledger import Ledger
-from pipeline.store.queries import list_shards, progress
+from pipeline.store.queries import list_pages, list_shards, progress
 from pipeline.store.records import JobRecord, Progress
 from workers.process import Members
 
@@ -91,16 +94,40 @@ class Session:
 
     def _cut(self, job: JobRecord, spec: JobSpec, source: Source) -> None:
         # It lies beside what answers, which imports torch.
-        from pipeline.journey import cut_job
+        from pipeline.journey import cut_job, page_job
 
-        shards = list_shards(self.database, job.id)
-        answers = len(shards[0].rows) if shards else self.settings.shard_rows
-        shard_rows = max(1, answers // job.n_questions)
+        count, pages = job.n_questions, list_pages(self.database, job.id)
+        shard_rows = max(1, self.settings.shard_rows // count)
+        sorts_rows = self._sorts_rows(job, spec, source, shard_rows)
+        size, cut_rows = (len(pages[0].rows) // count, pages[-1].row_to // count) if pages else (shard_rows, 0)
         directory = self.settings.shard_directory(job.id)
         with waiting(self.notes, "Reading the input ..."):
-            tally = cut_job(self.ledger, job, spec, source, directory, shard_rows, self.cut_rows(job))
+            read = page_job if sorts_rows else cut_job
+            tally = read(self.ledger, job, spec, source, directory, size, cut_rows)
         if source.taking is not None:
             self.notes.print(left_out(tally.left_out, tally.read), soft_wrap=True)
+        if sorts_rows:
+            self._sort(job, spec, directory, shard_rows)
+
+    def _sorts_rows(self, job: JobRecord, spec: JobSpec, source: Source, shard_rows: int) -> bool:
+        """As it was chosen when the first row of the job was read, which is now or was before."""
+        if job.sorts_rows is not None or list_shards(self.database, job.id):
+            return bool(job.sorts_rows)
+        with waiting(self.notes, "Looking at the first rows ..."):
+            order = order_that_pays(spec, source, shard_rows)
+        self.ledger.set_sorting(job.id, order is not None)
+        if order is not None:
+            self.notes.print(sorted_first(order), soft_wrap=True, markup=False)
+        return order is not None
+
+    def _sort(self, job: JobRecord, spec: JobSpec, directory: str, shard_rows: int) -> None:
+        from pipeline.ingest.sorted_shards import Sorting
+        from pipeline.journey import sort_job
+
+        sorting = Sorting(columns_of(spec), spec.key, shard_rows, self._directory(job))
+        pages, shards = list_pages(self.database, job.id), list_shards(self.database, job.id)
+        with waiting(self.notes, "Sorting the rows ..."):
+            sort_job(self.ledger, job, directory, sorting, pages, shards)
 
     def _directory(self, job: JobRecord) -> Path:
         """What this machine keeps of a job; its shards may lie elsewhere."""

@@ -118,6 +118,9 @@ from pipeline.spec import JobSpec, build_spec
     help="Answer rows of the same prompt once, unless tokens are drawn (default), or each by itself.",
 )
 @click.option(
+    "--keep-order", is_flag=True, default=None, help="Answer rows in the input's order, also where sorting them pays."
+)
+@click.option(
     "--reuse-results",
     is_flag=True,
     default=None,

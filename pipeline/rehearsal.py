@@ -33,6 +33,13 @@ class Rehearsal:
     prefill_s: float  #: for one own prompt token
     decode_s: float  #: for one token of output, 0 where labels are chosen
 
+    def with_reuse(self, reused: float) -> "Rehearsal":
+        """The same where rows share more, once they are sorted, than those of the sample do among themselves."""
+        if reused <= self.reused:
+            return self
+        computed = (len(self.prefix) + self.own_tokens) * (1 - reused) / (1 - self.reused)
+        return replace(self, reused=reused, own_tokens=max(0, round(computed) - len(self.prefix)))
+
     def seconds(self, rows: int, output_tokens: float) -> float:
         """For so many rows like those of the sample, each answered with `output_tokens`."""
         share = rows / (len(self.prompts) + len(self.failures))

@@ -31,7 +31,7 @@ def _number_as_text(value: object) -> object:
 
 
 #: Fields that change no result: a job may be submitted again with other values of these.
-HARMLESS = frozenset({"name", "output", "priority", "dedupe", "reuse_results"})
+HARMLESS = frozenset({"name", "output", "priority", "dedupe", "keep_order", "reuse_results"})
 
 #: What a file of results is written as, by its extension.
 OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
@@ -106,6 +106,7 @@ class JobSpec(BaseModel):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     deterministic: bool = False
     dedupe: bool = True
+    keep_order: bool = False
     reuse_results: bool = False
     priority: int = Field(default=0, ge=-1000, le=1000)
     questions: QuestionList = ()

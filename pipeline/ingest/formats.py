@@ -1,6 +1,6 @@
 """Which file is read how: the one table of the extensions that are known."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +19,9 @@ class Format:
 
     schema: Callable[[Any], pa.Schema]
     batches: Callable[[Any, pa.Schema], Iterator[pa.RecordBatch]]
+    #: Where stretches of rows may begin far behind the first row, and what is there (parquet.py).
+    edges: Callable[[Any, Collection[str]], list[int]] | None = None
+    stretches: Callable[[Any, Sequence[int], Collection[str]], Iterator[pa.RecordBatch]] | None = None
 
 
 JSON_LINES = Format(json_lines.schema, json_lines.batches)
@@ -28,7 +31,7 @@ _TEXT = Format(plain_text.schema, plain_text.batches)
 _ARROW = Format(arrow_ipc.schema, arrow_ipc.batches)
 
 _WITH_TYPES = {
-    ".parquet": Format(parquet.schema, parquet.batches),
+    ".parquet": Format(parquet.schema, parquet.batches, parquet.edges, parquet.stretches),
     ".arrow": _ARROW,
     ".feather": _ARROW,
     ".ipc": _ARROW,

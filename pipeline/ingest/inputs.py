@@ -2,9 +2,11 @@
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -19,6 +21,18 @@ from pipeline.ingest.places import local_path
 from pipeline.ingest.taking import Taking, Tally
 
 Part = InputFile | StandardInput | selected.Selected
+
+#: Parts that are looked into for edges.
+_MOST_PARTS = 64
+
+
+class Edge(NamedTuple):
+    """Where a stretch of rows may begin."""
+
+    place: int  #: of the row, among all
+    part: Part
+    form: Format
+    row: int  #: its place in the part
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,30 @@ class Source:
             tally.read += batch.num_rows
             tally.left_out += batch.num_rows - rows.num_rows
             yield name, rows
+
+    def edges(self, columns: Collection[str]) -> tuple[list[Edge], int]:
+        """Where stretches of rows may begin, in the order of the rows, and the number of rows.
+
+        None and 0 where a part can be read from its start alone, where only some rows are taken, or where the parts
+        are so many that it takes long to look into all. Raises InputError.
+        """
+        found: list[Edge] = []
+        n_rows = 0
+        for part, form in self.parts if self.taking is None and len(self.parts) <= _MOST_PARTS else ():
+            if form.edges is None:
+                return [], 0
+            *rows, end = form.edges(part, columns)
+            found += [Edge(n_rows + row, part, form, row) for row in rows]
+            n_rows += end
+        return found, n_rows
+
+    def stretches(self, edges: Iterable[Edge], columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """What is there, in their order, in the common schema. Raises InputError."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        for (part, form), its in groupby(edges, key=lambda edge: (edge.part, edge.form)):
+            if form.stretches is not None:
+                found = form.stretches(part, [edge.row for edge in its], columns)
+                yield from (conform(batch, schema, part.name) for batch in found)
 
     def without_rows(self) -> InputError:
         """For whoever finds that there are none."""

@@ -1,6 +1,6 @@
 """Where a table becomes rows: out of a shard for the prompts, or off the head of a source for a dry run."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from pipeline.errors import InputError
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.paths import ColumnPath, find_path
 from pipeline.ingest.places import opened
+from pipeline.ingest.row_ids import row_id_column
 from pipeline.ingest.taking import Tally
 from pipeline.ingest.values import keys_of, values_of
 from pipeline.rows import Row
@@ -28,7 +29,7 @@ def peek(source: Source, count: int, paths: Sequence[str] = (), tally: Tally | N
             "Write it to a file first, such as rows.jsonl."
         )
     columns = [find_path(source.schema, name) for name in dict.fromkeys([*source.columns(), *paths])]
-    return list(islice(_dicts(source, columns, tally), count))
+    return list(islice(as_dicts((batch for _, batch in source.batches(tally)), columns), count))
 
 
 def read_rows(
@@ -41,32 +42,34 @@ def read_rows(
 ) -> Iterator[Row]:
     """The rows of a shard whose first has the id `row_from`, or those of `row_ids`; only `columns` are read.
 
-    A column may be a dotted path, as may the key (paths.py).
+    A sorted shard tells its rows' ids itself. A column may be a dotted path, as may the key (paths.py).
     """
     wanted = None if row_ids is None else frozenset(row_ids)
     with opened(path) as file, pq.ParquetFile(file) as shard:
         found = [find_path(shard.schema_arrow, name) for name in columns]
         of_key = find_path(shard.schema_arrow, key) if key is not None else None
         needed = dict.fromkeys(path.column for path in [*found, *([of_key] if of_key else [])])
-        for batch in shard.iter_batches(batch_size=_BATCH_ROWS, columns=list(needed)):
-            yield from _rows(batch, row_from, found, of_key, wanted)
-            row_from += batch.num_rows
+        of_ids = row_id_column(shard.schema_arrow)
+        for batch in shard.iter_batches(batch_size=_BATCH_ROWS, columns=[*needed, *([of_ids] if of_ids else [])]):
+            following = range(row_from, row_from + batch.num_rows)
+            yield from _rows(batch, batch.column(of_ids).to_pylist() if of_ids else following, found, of_key, wanted)
+            row_from = following.stop
 
 
-def _dicts(source: Source, columns: Sequence[ColumnPath], tally: Tally | None) -> Iterator[dict[str, object]]:
-    for _, batch in source.batches(tally):
+def as_dicts(batches: Iterable[pa.RecordBatch], columns: Sequence[ColumnPath]) -> Iterator[dict[str, object]]:
+    """Each row, a thousand out of Arrow at a time."""
+    for batch in batches:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield from _as_dicts(batch.slice(start, _BATCH_ROWS), columns)
 
 
 def _rows(
     batch: pa.RecordBatch,
-    row_from: int,
+    row_ids: Sequence[int],
     columns: Sequence[ColumnPath],
     key: ColumnPath | None,
     wanted: frozenset[int] | None,
 ) -> Iterator[Row]:
-    row_ids = range(row_from, row_from + batch.num_rows)
     if wanted is not None and wanted.isdisjoint(row_ids):
         return
     keys = keys_of(key.of(batch)) if key is not None else [None] * batch.num_rows

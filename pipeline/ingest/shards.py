@@ -20,12 +20,13 @@ from pipeline.ingest.taking import Tally
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Rows row_from <= row_id < row_to of a job, in one file."""
+    """Rows of a job in one file: of all rows in the order of the shards, those from `row_from` to before `row_to`."""
 
     shard_no: int
     path: str  #: a local one, or a URL
     row_from: int
     row_to: int
+    row_ids: tuple[int, ...] | None = None  #: where rows were sorted; else those same numbers are the ids
 
 
 def cut(
@@ -51,12 +52,12 @@ def cut(
     check = KeyCheck(source.schema, key, places) if key is not None else None
     batches = _batches(source, limit, places, check, tally)
     if skip_rows and source.may_differ:
-        before = [_place(directory, shard_no) for shard_no in range(-(-skip_rows // shard_rows))]
+        before = [shard_place(directory, shard_no) for shard_no in range(-(-skip_rows // shard_rows))]
         batches = compared(batches, before, skip_rows)
     pieces = _pieces(batches, shard_rows, skip_rows)
     for shard_no, group in groupby(pieces, key=itemgetter(0)):
-        path = _place(directory, shard_no)
-        n_rows = _write(path, source.schema, (piece for _, piece in group))
+        path = shard_place(directory, shard_no)
+        n_rows = write_shard(path, source.schema, (piece for _, piece in group))
         yield Shard(shard_no, path, shard_no * shard_rows, shard_no * shard_rows + n_rows)
     if places.n_rows == 0:
         raise source.without_rows()
@@ -95,7 +96,7 @@ def _pieces(
             start += piece.num_rows
 
 
-def _write(place: str, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> int:
+def write_shard(place: str, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> int:
     """There is the whole shard or nothing, whenever this is killed."""
     n_rows = 0
     with written(place) as file, pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as shard:
@@ -112,13 +113,13 @@ def _write(place: str, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> i
 
 def _key_columns(directory: str, n_shards: int, key: str) -> Iterator[pa.Array]:
     for shard_no in range(n_shards):
-        with opened(_place(directory, shard_no)) as file, pq.ParquetFile(file) as shard:
+        with opened(shard_place(directory, shard_no)) as file, pq.ParquetFile(file) as shard:
             path = find_path(shard.schema_arrow, key)
             for batch in shard.iter_batches(columns=[path.column]):
                 yield path.of(batch)
 
 
-def _place(directory: str, shard_no: int) -> str:
+def shard_place(directory: str, shard_no: int) -> str:
     return join(directory, f"{shard_no:05}.parquet")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, Row, and_, select, update
 
 from pipeline.rows import Completion, Status
-from pipeline.store.entries import NewBatch, hold_job, insert_batches, insert_results, shard_record
+from pipeline.store.entries import SHARD, NewBatch, hold_job, insert_batches, insert_results, shard_record
 from pipeline.store.records import BatchState, ShardRecord
 from pipeline.store.schema import CRASHED, batches, jobs, shards
 from pipeline.store.work import MOST_CRASHES, UNDER_WAY, goes_on, is_on
@@ -34,7 +34,7 @@ class Suspect:
 def suspects(connection: Connection, job_id: str) -> list[tuple[Suspect, ShardRecord]]:
     """Of a job that goes on; each with the shard that its rows are in."""
     found = connection.execute(
-        select(batches.c.batch_no, batches.c.row_ids, batches.c.prompt_rows, shards)
+        select(batches.c.batch_no, batches.c.row_ids, batches.c.prompt_rows, *SHARD)
         .join(shards, and_(shards.c.job_id == batches.c.job_id, shards.c.shard_no == batches.c.shard_no))
         .where(batches.c.job_id == job_id, _is_suspect(), is_on(job_id, *UNDER_WAY))
         .order_by(batches.c.batch_no)

@@ -7,17 +7,29 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 from pipeline.buckets import PlannedBatch
 from pipeline.errors import RefusedError
 from pipeline.rows import Completion, Status
-from pipeline.store.entries import NewBatch, hold_job, insert_batches, insert_results, shard_record
+from pipeline.store.entries import SHARD, NewBatch, hold_job, insert_batches, insert_results, row_ids_of, shard_record
 from pipeline.store.leases import SILENT
 from pipeline.store.records import JobState, ShardClaim, ShardRecord, ShardState
-from pipeline.store.schema import shards
+from pipeline.store.schema import pages, shards
 from pipeline.store.work import FREE, UNDER_WAY, free, is_on, ran_out, take
 
 
-def add_shard(connection: Connection, job_id: str, shard_no: int, path: str, row_from: int, row_to: int) -> None:
-    job = hold_job(connection, job_id)
-    if job.state is not JobState.CUTTING:
-        raise RefusedError(f'Job "{job.name}" is not being cut any more: it was cancelled, or another run cut it.')
+def add_page(connection: Connection, job_id: str, page_no: int, path: str, row_from: int, row_to: int) -> None:
+    _require_cutting(connection, job_id)
+    page = {"job_id": job_id, "page_no": page_no, "path": path, "row_from": row_from, "row_to": row_to}
+    connection.execute(insert(pages).values(page))
+
+
+def add_shard(
+    connection: Connection,
+    job_id: str,
+    shard_no: int,
+    path: str,
+    row_from: int,
+    row_to: int,
+    row_ids: Sequence[int] | None,
+) -> None:
+    _require_cutting(connection, job_id)
     connection.execute(
         insert(shards).values(
             job_id=job_id,
@@ -28,13 +40,14 @@ def add_shard(connection: Connection, job_id: str, shard_no: int, path: str, row
             state=ShardState.PENDING,
             encode_s=0.0,
             n_error=0,
+            row_ids=row_ids,
         )
     )
 
 
 def next_unencoded(connection: Connection, job_id: str) -> ShardRecord | None:
     row = connection.execute(
-        select(shards)
+        select(*SHARD)
         .where(shards.c.job_id == job_id, shards.c.state == ShardState.PENDING, is_on(job_id, *UNDER_WAY))
         .order_by(shards.c.shard_no)
         .limit(1)
@@ -66,10 +79,10 @@ def record(
     if hold_job(connection, job_id).state is JobState.CANCELLED:
         return []
     here = _named(job_id, shard_no)
-    shard = shard_record(connection.execute(select(shards).where(here)).one())
+    shard = connection.execute(select(shards).where(here)).one()
     if shard.state is ShardState.ENCODED:
         return []
-    _require_whole(shard, planned, failures, copies)
+    _require_whole(shard_no, row_ids_of(shard), planned, failures, copies)
     n_ok = sum(copy.status is Status.OK for copy in copies)
     ended = {"n_error": len(failures), "n_ok": n_ok, "n_truncated": len(copies) - n_ok}
     encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "tokens": tokens, **ended}
@@ -88,21 +101,28 @@ def record(
     return insert_batches(connection, job_id, new, now)
 
 
+def _require_cutting(connection: Connection, job_id: str) -> None:
+    job = hold_job(connection, job_id)
+    if job.state is not JobState.CUTTING:
+        raise RefusedError(f'Job "{job.name}" is not being cut any more: it was cancelled, or another run cut it.')
+
+
 def _named(job_id: str, shard_no: int) -> ColumnElement[bool]:
     return and_(shards.c.job_id == job_id, shards.c.shard_no == shard_no)
 
 
 def _require_whole(
-    shard: ShardRecord,
+    shard_no: int,
+    expected: Sequence[int],
     planned: Sequence[PlannedBatch],
     failures: Sequence[Completion],
     copies: Sequence[Completion],
 ) -> None:
     row_ids = [row_id for batch in planned for row_id in batch.row_ids]
     row_ids += [ended.row_id for ended in (*failures, *copies)]
-    if sorted(row_ids) != list(range(shard.row_from, shard.row_to)):
-        raise ValueError(f"the batches, failures and copies of shard {shard.shard_no} are not its rows, each once")
+    if sorted(row_ids) != sorted(expected):
+        raise ValueError(f"the batches, failures and copies of shard {shard_no} are not its rows, each once")
     if any(failure.status is not Status.ERROR for failure in failures):
-        raise ValueError(f"a failure of shard {shard.shard_no} has another status than error")
+        raise ValueError(f"a failure of shard {shard_no} has another status than error")
     if any(copy.status not in (Status.OK, Status.TRUNCATED) for copy in copies):
-        raise ValueError(f"a copy of shard {shard.shard_no} is no answer")
+        raise ValueError(f"a copy of shard {shard_no} is no answer")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from sqlalchemy import Connection, Row, Table, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -9,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from pipeline.errors import NotFoundError
 from pipeline.rows import Completion
 from pipeline.store.records import BatchState, JobRecord, ShardRecord
-from pipeline.store.schema import batches, jobs, results
+from pipeline.store.schema import batches, jobs, results, shards
 
 #: What a person may write for the newest job, and so no job's name.
 NEWEST = "last"
@@ -17,6 +18,8 @@ NEWEST = "last"
 #: Rows that share one answer may be many, and each has its log-probabilities written out.
 _INSERTED_AT_ONCE = 256
 _COMPLETION = tuple(field.name for field in fields(Completion))
+#: What a ShardRecord is made of. A shard's row ids are many, and few have a need of them.
+SHARD = tuple(shards.c[field.name] for field in fields(ShardRecord))
 
 #: SQLAlchemy writes ON CONFLICT through the dialect's own insert; the two read alike.
 INSERT: dict[str, Callable[[Table], sqlite.Insert | postgresql.Insert]] = {
@@ -43,15 +46,12 @@ def job_record(row: Row[tuple[object, ...]]) -> JobRecord:
 
 
 def shard_record(row: Row[tuple[object, ...]]) -> ShardRecord:
-    return ShardRecord(
-        job_id=row.job_id,
-        shard_no=row.shard_no,
-        path=row.path,
-        row_from=row.row_from,
-        row_to=row.row_to,
-        state=row.state,
-        tokens=row.tokens,
-    )
+    return ShardRecord(*(getattr(row, column.name) for column in SHARD))
+
+
+def row_ids_of(row: Row[*tuple[Any, ...]]) -> Sequence[int]:
+    """Of a shard, whose `row_ids` are among what was asked for."""
+    return range(row.row_from, row.row_to) if row.row_ids is None else row.row_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from pipeline.ingest.values import rows_of, values_of
 from pipeline.rows import Status
 from pipeline.store.answers import Answers, read_answers
 from pipeline.store.columns import result_column, result_columns, rows_at_once
-from pipeline.store.queries import embedding_width, list_shards
+from pipeline.store.queries import embedding_width, list_pages
 from pipeline.store.records import JobRecord
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -67,18 +67,18 @@ def preview(engine: Engine, job: JobRecord, limit: int, status: Status | None = 
 def _joined(
     engine: Engine, job: JobRecord, schema: pa.Schema, status: Status | None, limit: int | None
 ) -> Iterator[pa.Table]:
-    """A table for each shard that has results, or for some rows of it; no more than one shard is in memory."""
+    """A table for each page that has results, or for some rows of it; no more than one page is in memory."""
     wanted, count = math.inf if limit is None else limit, job.n_questions
-    for shard in list_shards(engine, job.id):
+    for page in list_pages(engine, job.id):
         whole = None
-        for row_ids in _runs(shard.rows, count * rows_at_once(job.spec_json, len(shard.rows) // count)):
+        for row_ids in _runs(page.rows, count * rows_at_once(job.spec_json, len(page.rows) // count)):
             if wanted <= 0:
                 return
             answered = read_answers(engine, job, row_ids, status, int(min(wanted, len(row_ids) // count)))
             if answered:
                 wanted -= len(answered)
-                whole = whole or _read(shard.path, lambda file: file.read())
-                yield _join(whole, shard.row_from // count, answered, schema)
+                whole = whole or _read(page.path, lambda file: file.read())
+                yield _join(whole, page.row_from // count, answered, schema)
 
 
 def _runs(rows: range, length: int) -> Iterator[range]:
@@ -86,7 +86,7 @@ def _runs(rows: range, length: int) -> Iterator[range]:
 
 
 def _join(rows: pa.Table, first: int, answered: list[tuple[int, Answers]], schema: pa.Schema) -> pa.Table:
-    """The rows of a shard, of which the first is that of the input, to their answers."""
+    """The rows of a page, of which the first is that of the input, to their answers."""
     if len(answered) < rows.num_rows:
         rows = rows.take([row - first for row, _ in answered])
     columns = [pa.array([row for row, _ in answered], pa.int64()), *rows.columns]
@@ -98,8 +98,8 @@ def _join(rows: pa.Table, first: int, answered: list[tuple[int, Answers]], schem
 
 def _schema(engine: Engine, job: JobRecord) -> pa.Schema:
     """Each column of ours remembers under `result` what it is, whatever its name had to become."""
-    shards = list_shards(engine, job.id, limit=1)
-    of_input = list(_read(shards[0].path, lambda file: file.schema_arrow)) if shards else []
+    pages = list_pages(engine, job.id)
+    of_input = list(_read(pages[0].path, lambda file: file.schema_arrow)) if pages else []
     taken = {field.name for field in of_input}
     ours = result_columns(job.spec_json)
     if any(column.field == "embedding" for column in ours):

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Engine, func, or_, select
 
 from pipeline.rows import Status
 from pipeline.store.asked import asked, question_names
+from pipeline.store.entries import row_ids_of
 from pipeline.store.queries import read_progress
 from pipeline.store.records import BatchState, JobState, Progress, ShardState
 from pipeline.store.schema import batches, jobs, results, shards
@@ -71,14 +72,15 @@ def _every_row_once(connection: Connection, job_id: str, state: JobState) -> Ite
         )
         for row_id in row_ids
     )
-    ranges = select(shards.c.row_from, shards.c.row_to).where(shards.c.job_id == job_id)
+    query = select(shards.c.row_from, shards.c.row_to, shards.c.row_ids).where(shards.c.job_id == job_id)
     if state is not JobState.CANCELLED:
-        ranges = ranges.where(shards.c.state == ShardState.ENCODED)
-    expected = {row_id for row in connection.execute(ranges) for row_id in range(row.row_from, row.row_to)}
-    yield from _named("lost: they have no result and are in no open batch", expected - has_result - set(waiting))
+        query = query.where(shards.c.state == ShardState.ENCODED)
+    expected = Counter(row_id for shard in connection.execute(query) for row_id in row_ids_of(shard))
+    yield from _named("in two shards", {row_id for row_id, times in expected.items() if times > 1})
+    yield from _named("lost: they have no result and are in no open batch", expected.keys() - has_result - set(waiting))
     yield from _named("answered and yet in an open batch", has_result & set(waiting))
     yield from _named("in two open batches", {row_id for row_id, times in waiting.items() if times > 1})
-    yield from _named("not of the encoded shards", (has_result | set(waiting)) - expected)
+    yield from _named("not of the encoded shards", (has_result | set(waiting)) - expected.keys())
 
 
 def _all_that_was_asked_for(connection: Connection, job_id: str, spec_json: str) -> Iterator[str]:

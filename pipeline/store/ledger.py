@@ -60,10 +60,22 @@ class Ledger:
         with writing(self._engine) as connection:
             lifecycle.set_tokenizer(connection, job_id, location, context)
 
-    def add_shard(self, job_id: str, shard_no: int, path: str, row_from: int, row_to: int) -> None:
+    def set_sorting(self, job_id: str, sorts_rows: bool) -> None:
+        """Before the first page or shard; whoever goes on with the job goes on with this."""
+        with writing(self._engine) as connection:
+            lifecycle.set_sorting(connection, job_id, sorts_rows)
+
+    def add_page(self, job_id: str, page_no: int, path: str, row_from: int, row_to: int) -> None:
         """Raises RefusedError where the job is no longer being cut."""
         with writing(self._engine) as connection:
-            encoding.add_shard(connection, job_id, shard_no, path, row_from, row_to)
+            encoding.add_page(connection, job_id, page_no, path, row_from, row_to)
+
+    def add_shard(
+        self, job_id: str, shard_no: int, path: str, row_from: int, row_to: int, row_ids: Sequence[int] | None = None
+    ) -> None:
+        """`row_ids` are those of sorted rows. Raises RefusedError where the job is no longer being cut."""
+        with writing(self._engine) as connection:
+            encoding.add_shard(connection, job_id, shard_no, path, row_from, row_to, row_ids)
 
     def finish_cutting(self, job_id: str, n_rows: int) -> None:
         """The job is running from here on. Raises RefusedError where it is no longer being cut."""

@@ -10,10 +10,13 @@ from sqlalchemy.exc import IntegrityError
 
 from pipeline.errors import RefusedError
 from pipeline.rows import Completion, Status
-from pipeline.store.entries import NEWEST, hold_job, insert_results, set_job, shard_record
+from pipeline.store.entries import NEWEST, SHARD, hold_job, insert_results, set_job, shard_record
 from pipeline.store.records import BatchState, JobRecord, JobState, ShardRecord, ShardState
-from pipeline.store.schema import batches, jobs, results, shards
+from pipeline.store.schema import batches, jobs, pages, results, shards
 from pipeline.store.work import FREE, UNDER_WAY, hold, take_back, write
+
+#: Rows that are named in one statement: SQLite's older versions take 999 values.
+_AT_ONCE = 400
 
 
 def create(
@@ -72,7 +75,7 @@ def discard(connection: Connection, job_id: str) -> None:
         raise RefusedError(f'Job "{job.name}" is cut, so it may have results that must not be lost; cancel it instead.')
     if connection.scalar(select(exists().where(batches.c.job_id == job_id, batches.c.attempts > 0))):
         raise RefusedError(f'Job "{job.name}" has batches that are begun, whose results must not be lost.')
-    for table in (results, batches, shards):
+    for table in (results, batches, shards, pages):
         connection.execute(delete(table).where(table.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
 
@@ -128,7 +131,7 @@ def cancel(connection: Connection, job_id: str, now: float) -> list[ShardRecord]
     connection.execute(
         update(batches).where(batches.c.job_id == job_id, batches.c.finished_at.is_(None)).values(closed)
     )
-    found = connection.execute(select(shards).where(shards.c.job_id == job_id).order_by(shards.c.shard_no))
+    found = connection.execute(select(*SHARD).where(shards.c.job_id == job_id).order_by(shards.c.shard_no))
     return [shard_record(row) for row in found]
 
 
@@ -136,13 +139,11 @@ def cancel_rows(connection: Connection, shard: ShardRecord, keys: Sequence[tuple
     """Nothing, where the job was revived in between."""
     if hold_job(connection, shard.job_id).state is not JobState.CANCELLED:
         return 0
-    finished = set(
-        connection.scalars(
-            select(results.c.row_id).where(
-                results.c.job_id == shard.job_id, results.c.row_id.between(shard.row_from, shard.row_to - 1)
-            )
-        )
-    )
+    finished = set[int]()
+    for first in range(0, len(keys), _AT_ONCE):
+        row_ids = [row_id for row_id, _ in keys[first : first + _AT_ONCE]]
+        its = (results.c.job_id == shard.job_id, results.c.row_id.in_(row_ids))
+        finished.update(connection.scalars(select(results.c.row_id).where(*its)))
     unanswered = [
         Completion(row_id=row_id, key=key, status=Status.CANCELLED) for row_id, key in keys if row_id not in finished
     ]
@@ -163,6 +164,10 @@ def revive(connection: Connection, job_id: str) -> None:
     connection.execute(update(shards).where(shards.c.job_id == job_id).values(crashes=0))
     state = JobState.CUTTING if job.n_rows is None else JobState.RUNNING
     set_job(connection, job_id, state=state, finished_at=None, error=None)
+
+
+def set_sorting(connection: Connection, job_id: str, sorts_rows: bool) -> None:
+    set_job(connection, job_id, sorts_rows=sorts_rows)
 
 
 def set_tokenizer(connection: Connection, job_id: str, location: str, context: int) -> None:

@@ -3,7 +3,7 @@
 from sqlalchemy import Engine, select
 
 from pipeline.errors import NotFoundError
-from pipeline.store.entries import job_record, shard_record
+from pipeline.store.entries import SHARD, job_record, shard_record
 from pipeline.store.records import JobRecord, ShardRecord
 from pipeline.store.schema import jobs, shards
 from pipeline.store.transactions import reading
@@ -20,7 +20,7 @@ def read_job(engine: Engine, job_id: str) -> JobRecord:
 
 def find_shard(engine: Engine, job_id: str, shard_no: int) -> ShardRecord:
     """Raises NotFoundError."""
-    query = select(shards).where(shards.c.job_id == job_id, shards.c.shard_no == shard_no)
+    query = select(*SHARD).where(shards.c.job_id == job_id, shards.c.shard_no == shard_no)
     with reading(engine) as connection:
         row = connection.execute(query).one_or_none()
     if row is None:

@@ -110,14 +110,15 @@ def of_fleet(table: Table) -> ColumnElement[bool]:
 def stuck_jobs(connection: Connection) -> dict[str, str]:
     """Jobs that cannot go on since a shard of theirs is given to nobody any more, and why that is."""
     found = connection.execute(
-        select(shards)
+        select(shards.c.job_id, shards.c.shard_no, shards.c.row_from, shards.c.row_to, shards.c.crashes)
         .join(jobs, jobs.c.id == shards.c.job_id)
         .where(_IS_READY, shards.c.state == ShardState.PENDING, shards.c.crashes >= MOST_CRASHES[shards])
     )
     return {
         shard.job_id: (
-            f"Each process that was to encode rows {shard.row_from} to {shard.row_to - 1} died, {shard.crashes} in a "
-            "row. Look whether a text among them is very large, and whether the tokenizer workers have memory for it."
+            f"Each process that was to encode the {shard.row_to - shard.row_from} rows of shard {shard.shard_no} died, "
+            f"{shard.crashes} in a row. Look whether a text among them is very large, and whether the tokenizer "
+            "workers have memory for it."
         )
         for shard in found
     }

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, Engine, Row, Select, func, select
+from sqlalchemy import Connection, Engine, Row, Select, Table, func, select
 
 from pipeline.errors import NotFoundError, nearest
 from pipeline.rows import Completion, Status
-from pipeline.store.entries import NEWEST, job_record, shard_record
-from pipeline.store.records import BatchState, JobRecord, JobState, Progress, ShardRecord
-from pipeline.store.schema import batches, jobs, results, shards
+from pipeline.store.entries import NEWEST, SHARD, job_record, shard_record
+from pipeline.store.records import BatchState, JobRecord, JobState, PageRecord, Progress, ShardRecord
+from pipeline.store.schema import batches, jobs, pages, results, shards
 from pipeline.store.transactions import database_name, reading
 
 STAGES = ("encode", "queue", "load", "prefix", "prefill", "decode", "detokenize", "record")
@@ -107,11 +107,23 @@ def stream_results(
             yield Completion(**row._mapping)
 
 
-def list_shards(engine: Engine, job_id: str, limit: int | None = None) -> list[ShardRecord]:
+def list_shards(engine: Engine, job_id: str) -> list[ShardRecord]:
     """In the order of their rows."""
-    query = select(shards).where(shards.c.job_id == job_id).order_by(shards.c.shard_no).limit(limit)
+    query = select(*SHARD).where(shards.c.job_id == job_id).order_by(shards.c.shard_no)
     with reading(engine) as connection:
         return [shard_record(row) for row in connection.execute(query)]
+
+
+def list_pages(engine: Engine, job_id: str) -> list[PageRecord]:
+    """In the order of their rows. Shards of rows that were not sorted are pages."""
+
+    def of(table: Table) -> Select[tuple[object, ...]]:
+        columns = (table.c.path, table.c.row_from, table.c.row_to)
+        return select(*columns).where(table.c.job_id == job_id).order_by(table.c.row_from)
+
+    with reading(engine) as connection:
+        found = connection.execute(of(pages)).all() or connection.execute(of(shards)).all()
+    return [PageRecord(**row._mapping) for row in found]
 
 
 def read_results(

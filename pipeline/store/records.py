@@ -83,6 +83,7 @@ class JobRecord:
     tokenizer: str | None = None  #: where a fleet's workers find the model's tokenizer
     utc_offset_s: int | None = None  #: of the clock on the wall where it was submitted
     questions: tuple[str, ...] = ()  #: names, where each row is asked several
+    sorts_rows: bool | None = None  #: into shards of rows that are alike; None until that is chosen
 
     @property
     def n_questions(self) -> int:
@@ -98,7 +99,8 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """Rows `row_from` (included) to `row_to` (excluded) of a job, in an immutable Parquet file."""
+    """Rows of a job in an immutable Parquet file: of all rows, in the order of the shards, those from `row_from`
+    (included) to `row_to` (excluded). These are their ids too, unless rows were sorted: then the file has the ids."""
 
     job_id: str
     shard_no: int
@@ -107,6 +109,15 @@ class ShardRecord:
     row_to: int
     state: ShardState
     tokens: str | None = None  #: where the prompts of its batches are, once it is encoded in a fleet
+
+
+@dataclass(frozen=True, slots=True)
+class PageRecord:
+    """Whole rows of a job in the order of the input: those with the ids `row_from` to before `row_to`."""
+
+    path: str
+    row_from: int
+    row_to: int
 
     @property
     def rows(self) -> range:

@@ -1,6 +1,5 @@
 """Stage 6: error rows go back into batches, and leave the sums that counted them."""
 
-from bisect import bisect_right
 from itertools import groupby
 
 from sqlalchemy import Connection, delete, select, update
@@ -8,7 +7,7 @@ from sqlalchemy import Connection, delete, select, update
 from pipeline.errors import RefusedError
 from pipeline.rows import Status
 from pipeline.store.asked import asked
-from pipeline.store.entries import NewBatch, hold_job, insert_batches, set_job
+from pipeline.store.entries import NewBatch, hold_job, insert_batches, row_ids_of, set_job
 from pipeline.store.records import JobState
 from pipeline.store.schema import batches, results, shards
 
@@ -35,16 +34,14 @@ def retry_errors(connection: Connection, job_id: str, batch_rows: int, now: floa
 
 def _failed_rows(connection: Connection, job_id: str) -> list[tuple[int, int]]:
     """(shard_no, row_id), in order."""
-    homes = connection.execute(
-        select(shards.c.row_from, shards.c.shard_no).where(shards.c.job_id == job_id).order_by(shards.c.row_from)
-    ).all()
-    starts = [row_from for row_from, _ in homes]
-    row_ids = connection.scalars(
-        select(results.c.row_id)
-        .where(results.c.job_id == job_id, results.c.status == Status.ERROR)
-        .order_by(results.c.row_id)
+    failed = set(
+        connection.scalars(select(results.c.row_id).where(results.c.job_id == job_id, results.c.status == Status.ERROR))
     )
-    return [(homes[bisect_right(starts, row_id) - 1].shard_no, row_id) for row_id in row_ids]
+    if not failed:
+        return []
+    homes = select(shards.c.shard_no, shards.c.row_from, shards.c.row_to, shards.c.row_ids)
+    found = connection.execute(homes.where(shards.c.job_id == job_id).order_by(shards.c.shard_no))
+    return [(home.shard_no, row_id) for home in found for row_id in sorted(failed.intersection(row_ids_of(home)))]
 
 
 def _pack(failed: list[tuple[int, int]], most: int) -> list[NewBatch]:

@@ -32,7 +32,7 @@ from pipeline.store.column_types import AnyText, Embedding, Labels, Logprobs, Ro
 from pipeline.store.records import BatchState, JobState, Role, ShardState, WorkerState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 
 metadata = MetaData()
 
@@ -57,6 +57,18 @@ jobs = Table(
     Column("tokenizer", AnyText),
     Column("utc_offset_s", Integer),
     Column("questions", Labels()),
+    Column("sorts_rows", Boolean),
+)
+
+#: Of a job whose rows are sorted into shards: the whole rows as they were before, in the order of the input.
+pages = Table(
+    "pages",
+    metadata,
+    Column("job_id", AnyText, ForeignKey("jobs.id"), primary_key=True),
+    Column("page_no", Integer, primary_key=True),
+    Column("path", AnyText, nullable=False),
+    Column("row_from", BigInteger, nullable=False),
+    Column("row_to", BigInteger, nullable=False),
 )
 
 shards = Table(
@@ -83,6 +95,7 @@ shards = Table(
     Column("n_truncated", Integer, nullable=False, server_default=text("0")),
     Column("prompt_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("planned_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("row_ids", RowIds),
 )
 
 batches = Table(

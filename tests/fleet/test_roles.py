@@ -40,7 +40,7 @@ def test_a_shard_that_kills_whoever_encodes_it_pauses_its_job_alone(fleet, rows,
             os.kill(fleet.worker("tokenizer"), signal.SIGKILL)
             fleet.until(lambda: not fleet.seen.encoding(name))
         fleet.until(lambda: fleet.seen.job(name).paused_at is not None)
-    assert "Each process that was to encode rows 0 to 3 died, 3 in a row." in fleet.seen.job(name).error
+    assert "Each process that was to encode the 4 rows of shard 0 died, 3 in a row." in fleet.seen.job(name).error
     fleet.submit(rows, f"{name}, other")
     fleet.until_done(f"{name}, other")
     assert fleet.run("resume", name).exit_code == 0

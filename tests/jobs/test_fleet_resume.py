@@ -126,7 +126,7 @@ def test_retry_leaves_the_errors_to_the_fleet(desk, submit, run, rows):
 def answer(desk, job):
     """All that is cut, as a tokenizer and a gpu worker would."""
     for shard in list_shards(desk.database, job.id):
-        planned = [PlannedBatch(tuple(shard.rows), 9)]
+        planned = [PlannedBatch(tuple(range(shard.row_from, shard.row_to)), 9)]
         assert len(desk.real.record_encoding(job.id, shard.shard_no, planned, [], 0.1)) == 1
     while claim := desk.real.claim(job.id, "far/gpu.1", 60.0):
         assert desk.real.begin(claim)
@@ -173,7 +173,10 @@ def test_a_wait_ends_where_the_job_pauses_itself(desk, submit):
 
 
 def test_a_wait_ends_where_the_job_is_cancelled(desk, submit, run):
-    thread = while_waiting(desk, lambda job: desk.real.cancel(job.id, lambda shard: [(row, "k") for row in shard.rows]))
+    thread = while_waiting(
+        desk,
+        lambda job: desk.real.cancel(job.id, lambda shard: [(row, "k") for row in range(shard.row_from, shard.row_to)]),
+    )
     result = submit("--wait", **BROKER)
     thread.join()
     assert result.exit_code == 130

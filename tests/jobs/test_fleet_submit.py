@@ -9,14 +9,18 @@ from jobs.producer import producing
 from pipeline.buckets import PlannedBatch
 from pipeline.errors import RefusedError
 from pipeline.prompts.vocabulary import Vocabulary
+from pipeline.store.integrity import check_integrity
 from pipeline.store.queries import find_job, list_jobs, list_shards
 from pipeline.store.records import JobState, Role, WorkerState
 from pipeline.store.registry import Registry
 from tests.jobs.conftest import BROKER
+from workers.tokenizer import TokenizerDesk
 
 
 def encode(desk, job, shard):
-    done = desk.real.record_encoding(job.id, shard.shard_no, [PlannedBatch(tuple(shard.rows), 9)], [], 0.1)
+    done = desk.real.record_encoding(
+        job.id, shard.shard_no, [PlannedBatch(tuple(range(shard.row_from, shard.row_to)), 9)], [], 0.1
+    )
     assert len(done) == 1
 
 
@@ -27,7 +31,7 @@ def test_with_a_broker_the_fleet_has_the_job_and_the_broker_is_not_needed(desk, 
     assert "pipeline resume night --wait  follows it to its end" in result.stdout
     job = find_job(desk.database, "night")
     assert (job.fleet, job.state, job.priority, job.context) == (True, JobState.RUNNING, 0, 512)
-    assert [list(shard.rows) for shard in list_shards(desk.database, job.id)] == [[0, 1], [2, 3], [4]]
+    assert [(shard.row_from, shard.row_to) for shard in list_shards(desk.database, job.id)] == [(0, 2), (2, 4), (4, 5)]
     assert Registry(desk.database).all() == []
     assert "secret" not in result.output
 
@@ -118,6 +122,41 @@ def test_a_producer_is_in_the_registry_as_long_as_it_cuts(desk, submit, at_shard
     ((job_id, producer),) = seen
     assert (producer.role, producer.state, producer.job_id) == (Role.PRODUCER, WorkerState.BUSY, job_id)
     assert Registry(desk.database).all() == []
+
+
+@pytest.fixture
+def far_apart(rows):
+    """Twelve rows of four long texts, each of which comes up three times, in shards of two."""
+    lines = (f'r{row},"{row % 4} is what this long text begins with. {"And so on. " * 22}"' for row in range(12))
+    rows.write_text("id,text\n" + "\n".join(lines) + "\n")
+    return [(row, row + 4, row + 8) for row in range(4)]
+
+
+def test_rows_are_sorted_before_the_fleet_has_them(desk, submit, run, far_apart, at_shard, tmp_path):
+    def interrupt(job_id):
+        raise KeyboardInterrupt
+
+    wide = BROKER | {"PIPELINE_SHARD_ROWS": "3", "PIPELINE_SHARDS": (tmp_path / "shared").as_uri()}
+    at_shard(1, interrupt)
+    stopped = submit(**wide)
+    assert stopped.exit_code == 130
+    assert "Rows are answered sorted by text first: then about 6" in stopped.stderr
+    job = find_job(desk.database, "night")
+    assert (job.sorts_rows, len(list_shards(desk.database, job.id))) == (True, 2)
+    assert run("resume", "night", **wide).exit_code == 0
+    tokenizer = TokenizerDesk(desk.database, desk.settings, "host/tokenizer.1")
+    for shard, row_ids in zip(list_shards(desk.database, job.id), far_apart, strict=True):
+        tokenizer.encode(job.id, shard.shard_no)
+        claim = desk.real.claim(job.id, "far/gpu.1", 60.0)
+        assert (claim.shard_no, claim.row_ids) == (shard.shard_no, row_ids)
+    assert check_integrity(desk.database, job.id) == []
+
+
+def test_with_keep_order_they_are_not(desk, submit, far_apart):
+    assert "sorted" not in submit("--keep-order", **BROKER).stderr
+    job = find_job(desk.database, "night")
+    assert (job.sorts_rows, len(list_shards(desk.database, job.id))) == (False, 6)
+    assert submit(**BROKER).exit_code == 0  # it is the same job
 
 
 def test_of_two_producers_the_later_is_refused_and_leaves_no_trace(desk):

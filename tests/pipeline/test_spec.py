@@ -12,6 +12,7 @@ OTHERS = {
     "questions": {"mood": {}},
     "deterministic": True,
     "dedupe": False,
+    "keep_order": True,
     "reuse_results": True,
     "priority": 3,
     "inputs": ["/data/other.csv"],

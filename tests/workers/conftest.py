@@ -47,7 +47,7 @@ class Desk:
 
     @staticmethod
     def keys_of(shard: ShardRecord) -> list[tuple[int, str]]:
-        return [(row_id, f"k{row_id}") for row_id in shard.rows]
+        return [(row_id, f"k{row_id}") for row_id in range(shard.row_from, shard.row_to)]
 
 
 @dataclass

@@ -252,7 +252,7 @@ def test_a_shard_that_kills_three_tokenizers_pauses_its_job(ledger, engine, road
         assert dispatch.recover(60).expired == 1
     told = find_job(engine, job.id)
     assert told.paused_at == clock.now
-    assert told.error.startswith("Each process that was to encode rows 3 to 5 died, 3 in a row. Look whether")
+    assert told.error.startswith("Each process that was to encode the 3 rows of shard 1 died, 3 in a row. Look whether")
     assert ledger.claim_shard(job.id, 1, "tokenizer", 60) is None
     ledger.unpause(job.id)
     assert dispatch.recover(60).expired == 0

@@ -49,7 +49,8 @@ class Fleet(RuleBasedStateMachine):
             self.encode(shard_no, size)
 
     def encode(self, shard_no, size):
-        rows = list_shards(self.engine, self.job_id)[shard_no].rows
+        shard = list_shards(self.engine, self.job_id)[shard_no]
+        rows = range(shard.row_from, shard.row_to)
         planned = [PlannedBatch(tuple(rows[first : first + size]), 9) for first in range(0, len(rows), size)]
         self.ledger.record_encoding(self.job_id, shard_no, planned, [], 0.1, tokens="/tokens")
 

@@ -54,7 +54,7 @@ def test_of_all_jobs_only_those_of_the_fleet_that_go_on(engine, make):
     job = make_one("night")
     make_one("here", fleet=False)
     ledger.pause(make_one("paused").id)
-    ledger.cancel(make_one("gone").id, lambda shard: [(row, str(row)) for row in shard.rows])
+    ledger.cancel(make_one("gone").id, lambda shard: [(row, str(row)) for row in range(shard.row_from, shard.row_to)])
     assert list(open_work(engine)) == [job.id]
 
 
