@@ -9,6 +9,7 @@ import click
 from jobs.fleet import Fleet
 from jobs.fleet_shown import fleet_json, print_workers, queue_words, work_json
 from jobs.reuse import why_reuse_differs
+from jobs.schedule_shown import difference_words
 from jobs.standing import Standing, State, standing
 from jobs.tables import counted, duration
 from pipeline.errors import NotFoundError
@@ -115,6 +116,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
     }
     copied = f"; {figures.copied:,} of them copied from earlier answers" if figures.copied else ""
     yield "rows", (", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet") + copied
+    if found.difference is not None:
+        yield "nightly", f"{difference_words(found.difference)}, beside the run before"
     if figures.cut or figures.neutralised:
         yield "texts", "; ".join(_of_texts(figures))
     if found.rows_per_s is not None and found.active_s is not None:
@@ -132,6 +135,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         yield "queue", queue_words(found.in_fleet)
     if found.job.error is not None:
         yield "stopped", found.job.error
+    if found.unsent is not None:
+        yield "notice", found.unsent
 
 
 def _of_texts(figures: Progress) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """The order of the stages, written once: how a job's rows get from their input to their results, in one process."""
 
+from functools import partial
+
 from pipeline.answering import Answering, make_engine
 from pipeline.encoding import Encoding
 from pipeline.ingest.inputs import Source
@@ -47,7 +49,7 @@ class Journey:
         shard = self._ledger.next_unencoded_shard(self._job_id)
         if shard is None:
             return False
-        encoded = self._encoding.shard(shard, recall=self._ledger.answers_to)
+        encoded = self._encoding.shard(shard, recall=partial(self._ledger.answers_to, self._job_id))
         numbers = self._ledger.record_encoding(
             self._job_id,
             shard.shard_no,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from pipeline.errors import SpecError, nearest
+from pipeline.notify import Notify
 from pipeline.prompt_fields import NO_PROMPT, PROMPTS, Examples, Messages, Tools, Variables, prompt_fault
 from pipeline.rows import Constraint, Sampling
 
@@ -47,7 +48,7 @@ Several = Annotated[tuple[NonEmpty, ...], BeforeValidator(_one_as_many)]
 Labels = Annotated[tuple[NonEmpty, ...], BeforeValidator(_split_at_commas)]
 
 #: Fields that change no result: a job may be submitted again with other values of these.
-HARMLESS = frozenset({"name", "output", "priority", "dedupe", "reuse_results"})
+HARMLESS = frozenset({"name", "output", "priority", "dedupe", "reuse_results", "notify"})
 
 #: What a file of results is written as, by its extension.
 OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
@@ -134,6 +135,7 @@ class JobSpec(BaseModel):
     dedupe: bool = True
     reuse_results: bool = False
     priority: int = Field(default=0, ge=-1000, le=1000)
+    notify: Notify | None = None
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "JobSpec":
