@@ -37,8 +37,8 @@ _LONGEST_NAME, _LONGEST_JOB_NAME = 40, 60
 )
 @click.option(
     "--overlap",
-    type=click.Choice([*Overlap]),
-    default=Overlap.SKIP,
+    type=click.Choice([policy.value for policy in Overlap]),
+    default=Overlap.SKIP.value,
     show_default=True,
     help="Where the run before it is not over: skip the new one, queue it, or cancel the old one.",
 )
@@ -57,7 +57,7 @@ def add(
     job_file: Path,
     job_name: str | None,
     grace: float,
-    overlap: Overlap,
+    overlap: str,
     incremental: bool,
     replaces: bool,
     **notify: str | None,

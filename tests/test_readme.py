@@ -16,13 +16,13 @@ import pytest
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.registry import Registry
+from tests.documented import lines
 from tests.redis_server import any_broker, eventually
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-LINES = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
+LINES = lines(ROOT / "README.md")
 #: Done jobs are not cancelled: the README says so.
 REFUSED = {"pipeline cancel summaries": 4}
 #: What runs until it is asked to stop: the first finds a broker of its own, the others are told of one.

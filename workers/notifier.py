@@ -133,7 +133,7 @@ def _run(command: str, body: bytes, timeout_s: float) -> None:
             process.communicate(body, timeout=timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            raise _Unsent(f"It took longer than {timeout_s:.0f} seconds.") from None
+            raise _Unsent(f"It took longer than {timeout_s:g} seconds.") from None
     if process.returncode:
         raise _Unsent(f"It ended with status {process.returncode}.")
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, and_, case, func, select, update
@@ -86,5 +86,5 @@ def _difference(connection: Connection, job_id: str, before: str | None) -> Diff
         (keys.c.answered == 1, "changed"),
         else_="again",
     ).label("kind")
-    counted = connection.execute(select(kind, func.count()).group_by(kind)).tuples().all()
-    return Difference(**dict.fromkeys(("new", "reused", "changed", "again", "gone"), 0) | dict(counted))
+    counted: dict[str, int] = dict(connection.execute(select(kind, func.count()).group_by(kind)).all())
+    return Difference(**{field.name: counted.get(field.name, 0) for field in fields(Difference)})

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,6 +22,7 @@ from pipeline.store.schedules import Schedules
 from pipeline.timetable import Timetable
 from workers.submissions import make_ticker
 
+KINDS = ["sqlite", "postgresql"]
 LEASE_S, HOUR, DAY = 60.0, 3600.0, 86_400.0
 SPEC = '{"notify": {"command": "true"}}'
 
@@ -74,9 +76,14 @@ class Nights:
         return [run.note for run in reversed(self.schedules.runs(self.schedules.find("night")))]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def open_nights(request: pytest.FixtureRequest, tmp_path) -> Iterator[Callable[[], Nights]]:
-    sqlite = request.param == "sqlite"
+@pytest.fixture
+def kind() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def open_nights(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Iterator[Callable[[], Nights]]:
+    sqlite = kind == "sqlite"
     url = f"sqlite:///{tmp_path / 'pipeline.db'}" if sqlite else request.getfixturevalue("postgresql_url")
     opened: list[Database] = []
 
@@ -97,10 +104,10 @@ def nights(open_nights: Callable[[], Nights]) -> Nights:
 
 
 @pytest.mark.parametrize(
-    ("zone", "start", "days", "first", "last"),
+    ("kind", "zone", "start", "days", "first", "last"),
     [
-        ("Europe/Berlin", "2027-10-24T12:00", 14, "25 00:30", "07 01:30"),
-        ("America/New_York", "2027-03-07T12:00", 14, "08 07:30", "21 06:30"),
+        ("postgresql", "Europe/Berlin", "2027-10-24T12:00", 14, "25 00:30", "07 01:30"),
+        ("sqlite", "America/New_York", "2027-03-07T12:00", 14, "08 07:30", "21 06:30"),
     ],
 )
 def test_a_fortnight_across_a_change_of_the_clock_has_one_job_a_night(nights, zone, start, days, first, last):
@@ -141,6 +148,7 @@ def test_beyond_the_grace_time_none_is_run_and_a_notice_tells_of_the_last(nights
     assert notices.claim(60.0) is None
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_of_many_tickers_at_once_one_starts_the_run(open_nights):
     crowd = [open_nights() for _ in range(6)]
     for one in crowd:
@@ -185,6 +193,7 @@ def test_or_it_waits_in_a_queue(nights):
     assert nights.run(claim).job_name == "reviews-2027-06-03"
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_or_takes_the_place_of_the_old_one(nights):
     nights.add(overlap=Overlap.CANCEL)
     nights.now += 15 * HOUR
@@ -208,6 +217,7 @@ def test_a_run_that_was_being_submitted_is_cancelled_too_and_makes_no_job(nights
     assert list_jobs(nights.database) == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_dies_between_the_record_and_the_job_is_begun_again_and_its_ghost_makes_no_job(nights):
     nights.add()
     nights.now += 15 * HOUR
