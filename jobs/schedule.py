@@ -35,14 +35,13 @@ schedule.add_command(add)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 def list_all(as_json: bool) -> None:
     """List all schedules, with what came of the last run of each."""
-    from jobs.schedule_shown import LIST_COLUMNS, list_row
+    from jobs.schedule_shown import LIST_COLUMNS, list_row, shown_runs
     from jobs.schedule_shown import as_json as described
 
     database = open_database(Settings.from_environment())
-    schedules = Schedules(database)
-    found = schedules.all()
+    found = Schedules(database).all()
     if as_json:
-        told = [described(database, one, schedules.runs(one, 1)) for one in found]
+        told = [described(database, one, shown_runs(database, one, 1)) for one in found]
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
     elif found:
         print_table(LIST_COLUMNS, [list_row(database, one) for one in found])
@@ -55,13 +54,12 @@ def list_all(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(name: str, as_json: bool) -> None:
     """Tell of a schedule: when it runs, what it submits, and what came of its last runs."""
-    from jobs.schedule_shown import RUN_COLUMNS, facts, run_row, why_anew
+    from jobs.schedule_shown import RUN_COLUMNS, facts, run_row, shown_runs, why_anew
     from jobs.schedule_shown import as_json as described
 
     database = open_database(Settings.from_environment())
-    schedules = Schedules(database)
-    found = schedules.find(name)
-    runs = schedules.runs(found, _RUNS)
+    found = Schedules(database).find(name)
+    runs = shown_runs(database, found, _RUNS)
     if as_json:
         click.echo(json.dumps(described(database, found, runs), indent=2, ensure_ascii=False))
         return

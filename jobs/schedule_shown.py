@@ -1,18 +1,19 @@
 """Schedules, their runs and their next times, as `schedule list`, `show` and `next` tell them."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from jobs.tables import Column
-from pipeline.errors import JobError
+from pipeline.errors import JobError, NotFoundError
 from pipeline.freshness import asks_anew
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database
 from pipeline.store.differences import difference_of, last_job
+from pipeline.store.lookup import read_job
 from pipeline.store.notices import Notices
-from pipeline.store.schedule_records import Difference, RunRecord, ScheduleRecord
+from pipeline.store.schedule_records import Difference, RunRecord, RunState, ScheduleRecord
 from pipeline.store.schedules import Schedules
 from pipeline.timetable import Timetable
 
@@ -47,7 +48,7 @@ def why_anew(database: Database, schedule: ScheduleRecord) -> str | None:
 
 
 def list_row(database: Database, schedule: ScheduleRecord) -> list[str]:
-    last = next(iter(Schedules(database).runs(schedule, 1)), None)
+    last = next(iter(shown_runs(database, schedule, 1)), None)
     return [
         schedule.name,
         "active" if schedule.paused_at is None else "paused",
@@ -56,6 +57,20 @@ def list_row(database: Database, schedule: ScheduleRecord) -> list[str]:
         "" if last is None or last.finished_at is None else _local(schedule, last.finished_at),
         " ".join(_notes(database, schedule, last)),
     ]
+
+
+def shown_runs(database: Database, schedule: ScheduleRecord, limit: int) -> list[RunRecord]:
+    """The newest first; the note of one that is held up is that of its job."""
+    runs = Schedules(database).runs(schedule, limit)
+    return [_as_its_job(database, run) if run.state is RunState.RUNNING else run for run in runs]
+
+
+def _as_its_job(database: Database, run: RunRecord) -> RunRecord:
+    try:
+        job = read_job(database, str(run.job_id))
+    except NotFoundError:
+        return run
+    return run if job.paused_at is None else replace(run, note=f"It is paused: {job.error or 'by a person'}")
 
 
 def run_row(database: Database, schedule: ScheduleRecord, run: RunRecord) -> list[str]:

@@ -1,5 +1,6 @@
 """Submits the job of a run of a schedule, and records with the run what became of it."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import click
@@ -8,7 +9,7 @@ from jobs import exit_codes
 from jobs.manner import Manner
 from jobs.schedule_shown import why_anew
 from jobs.session import Session
-from pipeline.errors import JobError, TryAgain
+from pipeline.errors import JobError, RefusedError, TryAgain
 from pipeline.run_names import with_output_filled
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -30,6 +31,8 @@ def submit_run(settings: Settings, claim: RunClaim, manner: Manner) -> int:
     recorded before it is raised, and notices are left to the caller."""
     session = Session.open(settings)
     runs = ScheduleRuns(session.database)
+    if not runs.renew(claim, settings.lease_s):
+        raise RefusedError("This run of the schedule is over, or another process has it.")
     with kept(runs.renew, claim, settings.lease_s):
         try:
             status = _submit(session, claim, manner)
@@ -54,23 +57,34 @@ def _submit(session: Session, claim: RunClaim, manner: Manner) -> int:
         raise JobError("The schedule has been removed.")
     if claim.attempts > _MOST_ATTEMPTS:
         raise JobError(f"Its process died {_MOST_ATTEMPTS} times. Try it where you see it: pipeline schedule run-now.")
-    if run.job_id is not None:
-        from jobs.continued import go_on
-
-        return go_on(session, read_job(session.database, run.job_id), manner)
-    # Both take a while to import, the second one torch.
-    from jobs.new_job import submit_job
-    from jobs.submit import checked_source
-
-    spec = job_of(schedule, run)
-    source = checked_source(session.settings, spec)
+    spec = _job_of(schedule, run)
+    # Somebody must be there when the job is done, to write its file.
+    manner = replace(manner, wait=manner.wait or spec.output is not None)
     if (anew := why_anew(session.database, schedule)) is not None:
         ScheduleRuns(session.database).remark(claim, anew)
         click.echo(anew, err=True)
-    return submit_job(session.settings, spec, source, manner, claim)
+    return _begin(session, claim, spec, manner) if run.job_id is None else _go_on(session, run.job_id, manner)
 
 
-def job_of(schedule: ScheduleRecord, run: RunRecord) -> JobSpec:
+def _begin(session: Session, claim: RunClaim, spec: JobSpec, manner: Manner) -> int:
+    # Both take a while to import.
+    from jobs.new_job import submit_job
+    from jobs.submit import checked_source
+
+    return submit_job(session.settings, spec, checked_source(session.settings, spec), manner, claim)
+
+
+def _go_on(session: Session, job_id: str, manner: Manner) -> int:
+    """Where a process died. What a person has cancelled or paused meanwhile stays so."""
+    from jobs.continued import go_on
+
+    job = read_job(session.database, job_id)
+    if job.state is JobState.CANCELLED or job.paused_at is not None:
+        return exit_codes.OK
+    return go_on(session, job, manner)
+
+
+def _job_of(schedule: ScheduleRecord, run: RunRecord) -> JobSpec:
     at = datetime.fromtimestamp(run.scheduled_for, Timetable(schedule.cron, schedule.zone).zone)
     spec = with_output_filled(JobSpec.model_validate_json(schedule.spec_json), schedule.name, at)
     return spec.model_copy(update={"name": run.job_name})

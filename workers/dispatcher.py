@@ -206,6 +206,6 @@ def run_dispatcher(settings: Settings) -> int:
     # Whoever sees its name may ask it to stop.
     with stop.listening():
         worker_id = registry.enter(Role.DISPATCHER, socket.gethostname(), os.getpid())
-        with Heartbeat(registry, worker_id, dispatcher.facts).beating(), caring(database, settings):
+        with Heartbeat(registry, worker_id, dispatcher.facts).beating(), caring(database):
             dispatcher.run(lambda: stop.asked)
     return 0

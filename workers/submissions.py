@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from pipeline.errors import PipelineError
-from pipeline.settings import Settings
 from pipeline.store.database import Database
 from pipeline.store.ledger import Ledger
 from pipeline.store.schedule_records import RunClaim
@@ -24,8 +23,8 @@ from workers.notifier import Notifier
 from workers.ticker import Ticker
 
 _LOG = logging.getLogger(__name__)
-#: Seconds between two looks.
-_EVERY_S = 1.0
+#: Seconds between two looks, and those that a process has, on a busy machine, until it renews its lease by itself.
+_EVERY_S, _START_S = 1.0, 60.0
 
 
 def make_ticker(database: Database, clock: Callable[[], float] | None = None) -> Ticker:
@@ -40,14 +39,15 @@ def make_ticker(database: Database, clock: Callable[[], float] | None = None) ->
 class Submissions:
     """The processes that submit runs. One that dies is seen by its lease, and another goes on with the run."""
 
-    def __init__(self, ticker: Ticker, lease_s: float) -> None:
-        self._ticker, self._lease_s = ticker, lease_s
+    def __init__(self, ticker: Ticker) -> None:
+        self._ticker = ticker
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def look(self) -> None:
         self._processes = [process for process in self._processes if process.poll() is None]
-        for claim in self._ticker.tick(self._lease_s):
-            self._processes.append(subprocess.Popen(command(claim)))
+        for claim in self._ticker.tick(_START_S):
+            nowhere = subprocess.DEVNULL
+            self._processes.append(subprocess.Popen(command(claim), stdin=nowhere, stdout=nowhere))
 
 
 def command(claim: RunClaim) -> list[str]:
@@ -58,9 +58,9 @@ def command(claim: RunClaim) -> list[str]:
 
 
 @contextmanager
-def caring(database: Database, settings: Settings) -> Iterator[None]:
+def caring(database: Database) -> Iterator[None]:
     """For schedules and notices, until the block ends."""
-    submissions, notifier = Submissions(make_ticker(database), settings.lease_s), Notifier(database, os.environ)
+    submissions, notifier = Submissions(make_ticker(database)), Notifier(database, os.environ)
 
     def send() -> None:
         for trouble in notifier.send_due():

@@ -69,20 +69,25 @@ class ScheduleRuns:
             return [RunRecord(**row._mapping) for row in found]
 
     def close_ended(self) -> None:
-        """What a fleet has ended is over."""
+        """What a fleet has ended is over, and what had failed is done where a person saw to its job."""
+        run = schedule_runs.c
+        ended = and_(run.state == RunState.RUNNING, or_(jobs.c.id.is_(None), jobs.c.state.in_(_ENDS)))
+        mended = and_(run.state == RunState.FAILED, jobs.c.state == JobState.DONE)
+        query = (
+            select(run.id, run.state.label("was"), jobs.c.state, jobs.c.finished_at)
+            .outerjoin_from(schedule_runs, jobs, jobs.c.id == run.job_id)
+            .where(or_(ended, mended))
+        )
         with reading(self._engine) as connection:
-            found = connection.execute(
-                select(schedule_runs.c.id, jobs.c.state, jobs.c.finished_at)
-                .outerjoin_from(schedule_runs, jobs, jobs.c.id == schedule_runs.c.job_id)
-                .where(schedule_runs.c.state == RunState.RUNNING, or_(jobs.c.id.is_(None), jobs.c.state.in_(_ENDS)))
-            ).all()
-        for run_id, state, finished_at in found:
-            gone = None if state is not None else "Its job was deleted before it was done."
-            over = {"state": _ENDS.get(state, RunState.FAILED), "finished_at": finished_at, "note": gone}
-            kept = {name: value for name, value in over.items() if value is not None}
+            found = connection.execute(query).all()
+        for run_id, was, state, finished_at in found:
+            over: dict[str, object] = {"state": _ENDS.get(state, RunState.FAILED), "finished_at": finished_at}
+            if state is None:
+                over["note"] = "Its job was deleted before it was done."
+            elif was is RunState.FAILED:
+                over["note"] = None
             with writing(self._engine) as connection:
-                running = and_(schedule_runs.c.id == run_id, schedule_runs.c.state == RunState.RUNNING)
-                connection.execute(update(schedule_runs).where(running).values(kept))
+                connection.execute(update(schedule_runs).where(run.id == run_id, run.state == was).values(over))
 
     def overlapped(self) -> list[RunRecord]:
         """Those that are to be cancelled, since a later run of their schedule is due."""
@@ -226,6 +231,7 @@ def _claim(connection: Connection, run_id: str, fence: int, now: float, lease_s:
     run = schedule_runs.c
     free = and_(run.id == run_id, run.fence == fence, _is_free(now))
     begun = {"state": RunState.BEGUN, "lease_until": now + lease_s, "fence": fence + 1, "attempts": run.attempts + 1}
+    begun["note"] = None
     found = connection.execute(update(schedule_runs).where(free).values(begun).returning(run.attempts)).one_or_none()
     return None if found is None else RunClaim(run_id, fence + 1, found.attempts)
 

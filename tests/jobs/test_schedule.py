@@ -198,7 +198,7 @@ def test_a_dispatcher_hands_a_run_to_the_fleet_by_a_process_of_its_own(desk, run
     started: list[list[str]] = []
 
     class Started:
-        def __init__(self, command: list[str]) -> None:
+        def __init__(self, command: list[str], **streams: int) -> None:
             started.append(command)
 
         def poll(self) -> None:
@@ -207,7 +207,7 @@ def test_a_dispatcher_hands_a_run_to_the_fleet_by_a_process_of_its_own(desk, run
     monkeypatch.setattr(submissions.subprocess, "Popen", Started)
     add()
     make_due(desk)
-    dispatcher = Submissions(make_ticker(desk.database), desk.settings.lease_s)
+    dispatcher = Submissions(make_ticker(desk.database))
     for _ in range(2):
         dispatcher.look()
     (command,) = started
