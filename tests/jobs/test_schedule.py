@@ -185,12 +185,31 @@ def test_ctrl_c_leaves_a_run_to_the_next_tick(desk, run, add, at_shard):
     assert [job.state for job in list_jobs(desk.database)] == [JobState.DONE]
 
 
+def test_what_a_person_cancelled_meanwhile_is_not_gone_on_with(desk, run, add, at_shard):
+    add()
+
+    def interrupt(job_id: str) -> None:
+        raise KeyboardInterrupt
+
+    at_shard(1, interrupt)
+    run("schedule", "run-now", "night", PIPELINE_SHARD_ROWS="2")
+    at_shard(9, interrupt)
+    (job,) = list_jobs(desk.database)
+    assert run("cancel", job.name).exit_code == 0
+    assert run("schedule", "tick").exit_code == 0
+    assert tell(run)["runs"][0]["state"] == "cancelled"
+    assert [job.state for job in list_jobs(desk.database)] == [JobState.CANCELLED]
+
+
 def test_while_a_run_is_not_over_none_is_begun_by_hand(desk, run, add):
     add()
     assert run("schedule", "run-now", "night", **BROKER).exit_code == 0
     result = run("schedule", "run-now", "night", **BROKER)
     assert (result.exit_code, "pipeline cancel night-" in result.stderr) == (4, True)
-    assert tell(run)["runs"][0]["state"] == "running"
+    (held_up,) = tell(run)["runs"]
+    assert (held_up["state"], held_up["note"]) == ("running", None)
+    Ledger(desk.database).pause(list_jobs(desk.database)[0].id, "The model does not load.")
+    assert "It is paused: The model does not load." in run("schedule", "list").stdout
 
 
 def test_a_dispatcher_hands_a_run_to_the_fleet_by_a_process_of_its_own(desk, run, add, monkeypatch):

@@ -290,3 +290,25 @@ def test_a_name_that_is_taken_gets_a_number(nights):
         names.append(nights.run(claim).job_name)
         nights.runs.end(claim, RunState.DONE)
     assert names == ["reviews-2027-06-02-2", "reviews-2027-06-02-3"]
+
+
+def test_a_run_that_failed_is_done_once_a_person_saw_to_its_job(nights):
+    nights.add()
+    nights.now += 15 * HOUR
+    (claim,) = nights.tick()
+    job = nights.ledger.create_job("reviews", SPEC, "", "", "", run=claim)
+    nights.runs.end(claim, RunState.FAILED, "The model does not load.")
+    nights.tick()
+    assert nights.states() == [("02 02:00", RunState.FAILED)]
+    nights.ledger.finish_cutting(job.id, 0)
+    nights.ledger.complete(job.id)
+    nights.tick()
+    assert (nights.states(), nights.notes()) == ([("02 02:00", RunState.DONE)], [None])
+
+
+def test_many_missed_times_are_told_up_to_a_bound(nights):
+    nights.add("* * * * *", grace_s=HOUR)
+    nights.now += 120 * 60.0
+    assert len(nights.tick()) == 1
+    assert len(nights.states()) == 51
+    assert str(nights.notes()[0]).endswith(" 69 before it were too.")
