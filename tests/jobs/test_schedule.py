@@ -139,10 +139,13 @@ def test_only_what_is_new_is_answered(run, add, rows):
     assert "nightly   6 changed, beside the run before" in third.stdout
 
 
-def test_answers_of_others_are_not_taken_over(run, add, submit):
+def test_answers_of_others_are_not_taken_over_and_what_a_run_copies_from_itself_was_new(run, add, submit, rows):
     assert submit().exit_code == 0
+    rows.write_text(f"{rows.read_text()}r9,Hello 0\n")
     add("night", "--incremental")
-    assert "nightly   5 new" in run("schedule", "run-now", "night").stdout
+    told = run("schedule", "run-now", "night", PIPELINE_SHARD_ROWS="2").stdout
+    assert "1 of them copied" in told
+    assert "nightly   6 new, beside" in told
 
 
 def test_without_a_fleet_a_tick_runs_what_is_due_and_one_that_fails_holds_up_no_other(desk, run, add, tmp_path):

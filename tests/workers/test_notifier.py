@@ -155,22 +155,6 @@ def test_a_command_that_hangs_is_ended_with_all_that_it_started(database, tmp_pa
     assert all(is_dead(pid) for pid in (tmp_path / "pids").read_text().split())
 
 
-def test_of_several_senders_at_once_one_sends(database, hook):
-    ended_job(database, url=hook.url)
-    together = threading.Barrier(4)
-
-    def send_one() -> None:
-        together.wait()
-        send(database)
-
-    threads = [threading.Thread(target=send_one) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(hook.told) == 1
-
-
 @pytest.mark.parametrize(
     ("notify", "why"),
     [

@@ -17,7 +17,7 @@ from pipeline.store.notices import Notices
 from pipeline.store.queries import find_job, list_jobs
 from pipeline.store.records import JobRecord, JobState
 from pipeline.store.schedule_records import Event, Overlap, RunClaim, RunState, ScheduleRecord
-from pipeline.store.schedule_runs import ScheduleRuns
+from pipeline.store.schedule_runs import NewRun, ScheduleRuns
 from pipeline.store.schedules import Schedules
 from pipeline.timetable import Timetable
 from workers.submissions import make_ticker
@@ -169,6 +169,19 @@ def test_of_many_tickers_at_once_one_starts_the_run(open_nights):
         thread.join()
     assert len(claims) == 1
     assert crowd[0].states() == [("02 02:00", RunState.BEGUN)]
+
+
+def test_who_looked_at_the_clock_too_early_records_nothing_and_a_time_that_comes_again_is_no_second_run(nights):
+    nights.add()
+    nights.now += 15 * HOUR
+    as_seen = nights.schedules.find("night")
+    assert len(nights.tick()) == 1
+    late = NewRun(as_seen.next_at, "late", RunState.SKIPPED)
+    assert not nights.runs.record(as_seen, [late], as_seen.next_at)
+    assert nights.schedules.find("night").next_at == as_seen.next_at + DAY
+    nights.schedules.resume(as_seen, as_seen.next_at)
+    assert nights.tick() == []
+    assert nights.states() == [("02 02:00", RunState.BEGUN)]
 
 
 def test_while_the_run_before_is_not_over_the_new_one_is_skipped(nights):

@@ -1,5 +1,6 @@
 """The outbox of notices: which ends of a job are told, when, and by whom."""
 
+import threading
 from contextlib import suppress
 from dataclasses import replace
 
@@ -88,6 +89,25 @@ def test_a_sender_that_dies_leaves_its_notice_to_another(ledger, clock, notices,
     again = notices.claim(LEASE_S)
     assert first is not None
     assert again == replace(first, lease_until=clock.now)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_several_senders_at_once_each_notice_has_one(ledger, engine, clock):
+    for _ in range(12):
+        job = ledger.create_job(None, SPEC, "", "", "")
+        ledger.cancel(job.id, lambda shard: [])
+    found: list[str] = []
+
+    def take() -> None:
+        mine = Notices(engine, clock)
+        found.extend(notice.id for notice in (mine.claim(LEASE_S) for _ in range(24)) if notice is not None)
+
+    senders = [threading.Thread(target=take) for _ in range(4)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    assert len(found) == len(set(found)) == 12
 
 
 def test_what_could_not_be_sent_is_told_until_a_later_one_could(ledger, clock, notices, job):
