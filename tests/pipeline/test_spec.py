@@ -13,6 +13,7 @@ OTHERS = {
     "dedupe": False,
     "reuse_results": True,
     "priority": 3,
+    "notify": {"command": "true"},
     "inputs": ["/data/other.csv"],
     "model": "n",
     "prompt": "Sing {text}",
