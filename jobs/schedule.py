@@ -1,6 +1,7 @@
 """`pipeline schedule`: jobs that are submitted night after night, and what came of each night."""
 
 import json
+import shlex
 
 import click
 
@@ -96,7 +97,7 @@ def pause(name: str) -> None:
     """Start no run of a schedule until it is resumed. What is under way goes on."""
     schedules = Schedules(open_database(Settings.from_environment()))
     schedules.pause(schedules.find(name))
-    click.echo(f"{name} is paused; `pipeline schedule resume {name}` goes on with it.")
+    click.echo(f"{name} is paused; `pipeline schedule resume {shlex.quote(name)}` goes on with it.")
 
 
 @schedule.command()

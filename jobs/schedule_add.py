@@ -119,6 +119,9 @@ def _checked_job(
     from jobs.submit import asked_spec, require_place
 
     hook = {flag.removeprefix("notify_"): value for flag, value in notify.items() if value is not None}
+    if len(hook) > 1:
+        given = " and ".join(f"--notify-{way.replace('_', '-')}" for way in hook)
+        raise SpecError(f"{given} are several hooks, and a job has one; leave the others out.")
     spec, source_url = asked_spec(inputs, job_file, {"notify": hook or None})
     if "-" in spec.inputs:
         raise SpecError(

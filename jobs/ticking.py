@@ -1,5 +1,6 @@
 """What `schedule tick` and `schedule run-now` do in the foreground, with a fleet or without one."""
 
+import shlex
 import sys
 
 import click
@@ -76,7 +77,8 @@ def _make_room(runs: ScheduleRuns, ticker: Ticker, schedule: ScheduleRecord) -> 
     if earlier and schedule.overlap is not Overlap.CANCEL:
         last = earlier[-1]
         raise RefusedError(
-            f"The run before it, {last.job_name}, is not over. Let it end, or stop it: pipeline cancel {last.job_name}"
+            f"The run before it, {last.job_name}, is not over. Let it end, or stop it: "
+            f"pipeline cancel {shlex.quote(last.job_name)}"
         )
     for run in earlier:
         ticker.supersede(run)

@@ -34,7 +34,7 @@ class Notify(BaseModel):
     @model_validator(mode="after")
     def _is_one(self) -> "Notify":
         if sum(way is not None for way in (self.command, self.url, self.url_env)) != 1:
-            raise ValueError("notify needs one of command, url and url_env")
+            raise ValueError("it is one of command, url and url_env")
         return self
 
     @property

@@ -84,6 +84,7 @@ def test_the_next_times_tell_what_daylight_saving_makes_of_them(run, add):
         (("--name", "{day}"), {}, "has a field {day}"),
         (("--name", "n" * 61), {}, "more than 60 characters"),
         (("--notify-url", "https://user:pass@example.com"), {}, "must not be kept"),
+        (("--notify-url", "https://example.com", "--notify-command", "true"), {}, "are several hooks"),
         (("--incremental",), {"temperature": 1}, "--incremental has no meaning with temperature"),
         ((), {"prompt": "@nowhere.txt"}, "The prompt file"),
         ((), {"prompt": "Say: {txet}"}, "txet"),
@@ -130,7 +131,7 @@ def test_only_what_is_new_is_answered(run, add, rows):
     assert (newest["state"], oldest["state"]) == ("done", "done")
     assert newest["job"] == f"{oldest['job']}-2"
     assert oldest["job"].endswith("-night")
-    changed = "Its prompt has changed since the last run, "
+    changed = "The prompt has changed since the last run, "
     assert changed in add("night", "--incremental", "--replace", job={"prompt": "Tell: {text}"}).stdout
     assert changed in run("schedule", "list").stdout
     assert changed in run("schedule", "show", "night").stdout
