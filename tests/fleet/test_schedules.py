@@ -21,7 +21,8 @@ def started_by(pid: int) -> list[int]:
 def test_a_submission_that_is_killed_is_gone_on_with(postgresql_fleet: Fleet, rows: Path, tmp_path: Path):
     fleet, schedules = postgresql_fleet, Schedules(postgresql_fleet.engine)
     job = {"inputs": str(rows), "model": str(fleet.model), "prompt": "Say: {text}", "limit": 24, "max_tokens": 2}
-    hook = {"command": f"cat >> {tmp_path}/told"}
+    told = tmp_path / "told"
+    hook = {"command": f"cat >> {told}"}
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job | {"notify": hook, "output": f"{tmp_path}/out.jsonl"}))
     added = fleet.run("schedule", "add", "night", "--cron", "0 0 29 2 *", "--job", str(tmp_path / "job.yaml"))
     assert added.exit_code == 0, added.output
@@ -40,6 +41,6 @@ def test_a_submission_that_is_killed_is_gone_on_with(postgresql_fleet: Fleet, ro
     (name,) = new_jobs()
     figures = fleet.seen.figures(name)
     assert figures.finished == figures.total == len((tmp_path / "out.jsonl").read_text().splitlines())
-    fleet.until((tmp_path / "told").exists)
-    assert (tmp_path / "told").read_text().count('"event": "done"') == 1
+    fleet.until(lambda: told.exists() and told.read_text().endswith("}"))
+    assert told.read_text().count('"event": "done"') == 1
     schedules.remove(night)
