@@ -87,8 +87,7 @@ def facts(schedule: ScheduleRecord) -> Iterator[tuple[str, str]]:
     yield "when", f"{timetable.explained()} ({schedule.cron}), {schedule.zone}"
     paused = schedule.paused_at is not None
     yield "next", "paused" if paused else _local(schedule, schedule.next_at)
-    origin = "flags alone" if schedule.job_file is None else schedule.job_file
-    yield "job", f"read from {origin} on {_local(schedule, schedule.kept_at)}, with all that it refers to"
+    yield "job", f"read from {schedule.job_file} on {_local(schedule, schedule.kept_at)}, with all that it refers to"
     yield "", "what was changed there since counts once `pipeline schedule add --replace` reads it again"
     yield "inputs", ", ".join(spec.inputs) + "; looked for at each run"
     yield "model", spec.model

@@ -52,9 +52,7 @@ class Submissions:
 
 def command(claim: RunClaim) -> list[str]:
     """What submits a run in a process of its own."""
-    return [
-        sys.executable, "-m", "jobs", "schedule", "submit-run", claim.run_id, str(claim.fence), str(claim.attempts)
-    ]  # fmt: skip
+    return [sys.executable, "-m", "jobs", "schedule", "submit-run", claim.run_id, f"{claim.fence}", f"{claim.attempts}"]
 
 
 @contextmanager

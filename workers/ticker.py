@@ -39,10 +39,10 @@ class Ticker:
 
     def supersede(self, run: RunRecord) -> None:
         """It is over, and its job is cancelled."""
-        self._runs.supersede(run, "A later run took its place.")
-        if run.job_id is not None:
+        job_id = self._runs.supersede(run, "A later run took its place.")
+        if job_id is not None:
             with suppress(RefusedError):  # done meanwhile
-                self._cancel(run.job_id)
+                self._cancel(job_id)
 
     def _record(self, schedule: ScheduleRecord, now: float) -> None:
         timetable = Timetable(schedule.cron, schedule.zone)

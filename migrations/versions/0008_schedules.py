@@ -20,7 +20,7 @@ def upgrade() -> None:
         sa.Column("zone", sa.Text(), nullable=False),
         sa.Column("spec_json", sa.Text(), nullable=False),
         sa.Column("job_name", sa.Text(), nullable=False),
-        sa.Column("job_file", sa.Text()),
+        sa.Column("job_file", sa.Text(), nullable=False),
         sa.Column("grace_s", sa.Double(), nullable=False),
         sa.Column("overlap", sa.String(16), nullable=False),
         sa.Column("incremental", sa.Boolean(), nullable=False),

@@ -54,7 +54,7 @@ class ScheduleRecord:
     zone: str
     spec_json: str  #: the job as its file was read, with all that the file refers to, and without a name
     job_name: str  #: the pattern that its jobs are named by
-    job_file: str | None
+    job_file: str
     grace_s: float  #: a run is not started later than this after its time
     overlap: Overlap
     incremental: bool  #: answers of its earlier runs are taken over

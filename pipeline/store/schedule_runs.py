@@ -90,28 +90,32 @@ class ScheduleRuns:
                 connection.execute(update(schedule_runs).where(run.id == run_id, run.state == was).values(over))
 
     def overlapped(self) -> list[RunRecord]:
-        """Those that are to be cancelled, since a later run of their schedule is due."""
+        """Those that a later run of their schedule, which is due, is to take the place of; and those whose place is
+        taken, but whose job goes on, since whoever was to cancel it died."""
         later = schedule_runs.alias("later")
         is_due = exists().where(
             later.c.schedule_id == schedule_runs.c.schedule_id,
             later.c.scheduled_for > schedule_runs.c.scheduled_for,
             later.c.state == RunState.DUE,
         )
+        goes_on = and_(schedule_runs.c.state == RunState.CANCELLED, jobs.c.state.not_in(_ENDS))
         query = (
             select(schedule_runs)
             .join(schedules, schedules.c.id == schedule_runs.c.schedule_id)
-            .where(schedules.c.overlap == Overlap.CANCEL, schedule_runs.c.state.in_(OPEN), is_due)
+            .outerjoin(jobs, jobs.c.id == schedule_runs.c.job_id)
+            .where(schedules.c.overlap == Overlap.CANCEL, is_due, or_(schedule_runs.c.state.in_(OPEN), goes_on))
         )
         with reading(self._engine) as connection:
             return [RunRecord(**row._mapping) for row in connection.execute(query)]
 
-    def supersede(self, run: RunRecord, note: str) -> None:
-        """Whoever is at it must not go on."""
+    def supersede(self, run: RunRecord, note: str) -> str | None:
+        """Whoever is at it can make it no job any more; the id of the one that it has."""
         with writing(self._engine) as connection:
             still_open = and_(schedule_runs.c.id == run.id, schedule_runs.c.state.in_(OPEN))
             over = {"state": RunState.CANCELLED, "note": note, "finished_at": self._now(connection)}
             fence = schedule_runs.c.fence + 1
             connection.execute(update(schedule_runs).where(still_open).values(over | {"fence": fence}))
+            return _read(connection, run.id).job_id
 
     def claim_all(self, lease_s: float, most: int | None = None) -> list[RunClaim]:
         """What may be begun now, or lost its process, and is not held up by an earlier run of its schedule; the
@@ -141,7 +145,7 @@ class ScheduleRuns:
         with writing(self._engine) as connection:
             connection.execute(_held(claim).values(state=RunState.RUNNING, lease_until=None))
 
-    def remark(self, claim: RunClaim, note: str | None) -> None:
+    def remark(self, claim: RunClaim, note: str) -> None:
         with writing(self._engine) as connection:
             connection.execute(_held(claim).values(note=note))
 
@@ -230,8 +234,8 @@ def _is_free(now: float) -> ColumnElement[bool]:
 def _claim(connection: Connection, run_id: str, fence: int, now: float, lease_s: float) -> RunClaim | None:
     run = schedule_runs.c
     free = and_(run.id == run_id, run.fence == fence, _is_free(now))
-    begun = {"state": RunState.BEGUN, "lease_until": now + lease_s, "fence": fence + 1, "attempts": run.attempts + 1}
-    begun["note"] = None
+    lease = {"lease_until": now + lease_s, "fence": fence + 1, "attempts": run.attempts + 1}
+    begun = lease | {"state": RunState.BEGUN, "note": None}
     found = connection.execute(update(schedule_runs).where(free).values(begun).returning(run.attempts)).one_or_none()
     return None if found is None else RunClaim(run_id, fence + 1, found.attempts)
 

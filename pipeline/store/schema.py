@@ -207,7 +207,7 @@ schedules = Table(
     Column("zone", AnyText, nullable=False),
     Column("spec_json", AnyText, nullable=False),
     Column("job_name", AnyText, nullable=False),
-    Column("job_file", AnyText),
+    Column("job_file", AnyText, nullable=False),
     Column("grace_s", Double, nullable=False),
     Column("overlap", word(Overlap), nullable=False),
     Column("incremental", Boolean, nullable=False),

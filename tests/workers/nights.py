@@ -37,7 +37,7 @@ class Nights:
 
     def add(self, cron: str = "0 2 * * *", zone: str = "UTC", **fields: object) -> ScheduleRecord:
         usual = ScheduleRecord(
-            "s", "night", cron, zone, SPEC, "reviews-{date}", None, 6 * HOUR, Overlap.SKIP, False, self.now, 0.0
+            "s", "night", cron, zone, SPEC, "reviews-{date}", "job.yaml", 6 * HOUR, Overlap.SKIP, False, self.now, 0.0
         )
         schedule = replace(usual, next_at=next(Timetable(cron, zone).after(self.now)), **fields)
         self.schedules.add(schedule)

@@ -6,6 +6,7 @@ from pipeline.errors import RefusedError
 from pipeline.store.queries import find_job, list_jobs
 from pipeline.store.records import JobState
 from pipeline.store.schedule_records import Overlap, RunState
+from pipeline.store.schedule_runs import NewRun
 from tests.workers.nights import DAY, HOUR, KINDS, LEASE_S, SPEC
 
 
@@ -39,6 +40,20 @@ def test_or_takes_the_place_of_the_old_one(nights):
     nights.now += DAY
     assert len(nights.tick()) == 1
     assert [state for _, state in nights.states()] == [RunState.CANCELLED, RunState.BEGUN]
+    assert find_job(nights.database, old.id).state is JobState.CANCELLED
+
+
+def test_where_the_ticker_dies_before_it_cancels_the_old_job_the_next_one_does(nights):
+    nights.add(overlap=Overlap.CANCEL)
+    nights.now += 15 * HOUR
+    old = nights.submit(nights.tick()[0])
+    schedule = nights.schedules.find("night")
+    nights.now += DAY
+    nights.runs.record(schedule, [NewRun(schedule.next_at, "new")], schedule.next_at + DAY)
+    (overlapped,) = nights.runs.overlapped()
+    assert nights.runs.supersede(overlapped, "") == old.id
+    assert find_job(nights.database, old.id).state is JobState.RUNNING
+    assert len(nights.tick()) == 1
     assert find_job(nights.database, old.id).state is JobState.CANCELLED
 
 

@@ -125,7 +125,7 @@ def test_what_could_not_be_sent_is_told_until_a_later_one_could(ledger, clock, n
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_end_of_a_schedules_job_is_told_once_its_run_is_over(ledger, engine, clock, notices):
     runs = ScheduleRuns(engine, clock)
-    night = ScheduleRecord("s", "n", "0 2 * * *", "UTC", SPEC, "n", None, 1.0, Overlap.SKIP, False, 0.0, clock.now)
+    night = ScheduleRecord("s", "n", "0 2 * * *", "UTC", SPEC, "n", "n.yaml", 1.0, Overlap.SKIP, False, 0.0, clock.now)
     Schedules(engine, clock).add(night)
     claim = runs.claim(runs.record_now(night, "n"), LEASE_S)
     assert claim is not None
@@ -140,7 +140,7 @@ def test_the_end_of_a_schedules_job_is_told_once_its_run_is_over(ledger, engine,
 
 def test_a_run_that_fails_is_told_with_its_job_or_without(ledger, engine, clock, notices):
     runs = ScheduleRuns(engine, clock)
-    night = ScheduleRecord("s", "n", "0 2 * * *", "UTC", SPEC, "n", None, 1.0, Overlap.SKIP, False, 0.0, clock.now)
+    night = ScheduleRecord("s", "n", "0 2 * * *", "UTC", SPEC, "n", "n.yaml", 1.0, Overlap.SKIP, False, 0.0, clock.now)
     Schedules(engine, clock).add(night)
     run = runs.record_now(night, "n")
     claim = runs.claim(run, LEASE_S)
