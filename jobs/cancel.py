@@ -6,6 +6,7 @@ from functools import partial
 import click
 
 from jobs.job_name import job_argument
+from jobs.notices import send_notices
 from jobs.tables import counted, unit
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
@@ -42,3 +43,5 @@ def cancel(job: str) -> None:
     if figures.total is None:
         click.echo("Its input had not been read to the end.")
     click.echo(f"`pipeline resume {shlex.quote(found.name)}` goes on where it stopped.")
+    if not found.fleet:  # the dispatcher tells of its own jobs
+        send_notices(database, found.id)

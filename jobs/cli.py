@@ -23,6 +23,7 @@ COMMANDS = {
     "resume": "Go on with a job that was stopped, killed or paused.",
     "cancel": "Stop a job; what is answered stays.",
     "retry": "Answer a job's error rows again.",
+    "schedule": "Submit a job night after night.",
     "scale-hint": "Tell how many workers a fleet's work would need.",
     "profile": "Show where the time of a job goes.",
     "bench": "Measure this machine's speed with a model.",

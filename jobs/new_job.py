@@ -17,18 +17,19 @@ from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.queries import find_job
 from pipeline.store.records import JobRecord
+from pipeline.store.schedule_records import RunClaim
 
 
-def submit_job(settings: Settings, spec: JobSpec, source: Source, manner: Manner) -> int:
-    """The exit status."""
+def submit_job(settings: Settings, spec: JobSpec, source: Source, manner: Manner, run: RunClaim | None = None) -> int:
+    """The exit status. The job of a schedule's run is a new one, whose name nobody has."""
     checkpoint = resolve_checkpoint(spec.model, spec.adapter)
     session = Session.open(settings)
-    if (known := _known(session, spec.name)) is not None:
+    if run is None and (known := _known(session, spec.name)) is not None:
         return _again(session, known, spec, checkpoint, source, manner)
     session.notes.print(announcement(spec), soft_wrap=True, markup=False)
     begin = _begin_in_fleet if not manner.here and there_is_a_fleet(settings, session.database) else _begin_here
     try:
-        return begin(session, spec, checkpoint, source, manner)
+        return begin(session, spec, checkpoint, source, manner, run)
     except _NameTaken:
         # By another process, which submitted the same while the model was loading.
         return _again(session, find_job(session.database, str(spec.name)), spec, checkpoint, source, manner)
@@ -38,25 +39,31 @@ class _NameTaken(Exception):  # noqa: N818 - no error of anybody's
     """There is a job of this name by now."""
 
 
-def _begin_here(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner) -> int:
+def _begin_here(
+    session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner, run: RunClaim | None
+) -> int:
     # torch takes seconds to import; what goes to a fleet has no need of it.
     from jobs.run import carry_out
 
     means = session.load(spec, checkpoint)
-    job = _create(session, spec, checkpoint, source, in_fleet=False)
+    job = _create(session, spec, checkpoint, source, run, in_fleet=False)
     _cut(session, job, spec, source)
     return carry_out(session, job, spec, means, as_json=manner.as_json)
 
 
-def _begin_in_fleet(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner) -> int:
+def _begin_in_fleet(
+    session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner, run: RunClaim | None
+) -> int:
     outfit = session.load_outfit(spec, checkpoint)
-    job = _create(session, spec, checkpoint, source, in_fleet=True)
+    job = _create(session, spec, checkpoint, source, run, in_fleet=True)
     deliver(session, job, outfit)
     _cut(session, job, spec, source)
     return hand_over(session, job, spec, manner)
 
 
-def _create(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, *, in_fleet: bool) -> JobRecord:
+def _create(
+    session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, run: RunClaim | None, *, in_fleet: bool
+) -> JobRecord:
     input_digest = source.digest()
     try:
         return session.ledger.create_job(
@@ -68,9 +75,10 @@ def _create(session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Sou
             fleet=in_fleet,
             priority=spec.priority,
             questions=[question.name for question in spec.questions],
+            run=run,
         )
     except RefusedError as error:
-        if _known(session, spec.name) is None:
+        if run is not None or _known(session, spec.name) is None:
             raise
         raise _NameTaken from error
 

@@ -4,6 +4,7 @@ from jobs import exit_codes
 from jobs.session import Session
 from jobs.summary import print_summary
 from pipeline.spec import OUTPUT_FORMATS, JobSpec
+from pipeline.store.differences import count_differences
 from pipeline.store.export import export
 from pipeline.store.records import JobRecord
 
@@ -13,6 +14,7 @@ def report(session: Session, job: JobRecord, spec: JobSpec, *, as_json: bool) ->
     if spec.output is not None:
         n_rows = export(session.database, job, OUTPUT_FORMATS[spec.output.suffix.lower()], spec.output)
         session.notes.print(f"{n_rows} rows written to {spec.output}", soft_wrap=True)
+    count_differences(session.database, job.id)
     print_summary(session.settings, session.database, job, spec, as_json=as_json)
     figures = session.figures(job)
     answered = figures.ok + figures.truncated

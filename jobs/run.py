@@ -5,6 +5,7 @@ from contextlib import suppress
 from functools import partial
 
 from jobs import exit_codes
+from jobs.notices import send_notices
 from jobs.progress import shown, waiting
 from jobs.report import report
 from jobs.session import Session
@@ -22,6 +23,13 @@ from workers.process import Members, StopRequest
 
 def carry_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, *, as_json: bool) -> int:
     """The exit status. A JobError or TryAgain is noted with the job before it is raised."""
+    try:
+        return _carried_out(session, job, spec, means, as_json=as_json)
+    finally:
+        send_notices(session.database, job.id)
+
+
+def _carried_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, *, as_json: bool) -> int:
     session.ledger.fail_note(job.id, None)
     try:
         outcome = _run(session, job, spec, means)

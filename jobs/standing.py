@@ -1,7 +1,7 @@
 """Where a job stands, as `jobs` and `status` tell it: its state as people see it, its figures, and rates from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -10,9 +10,13 @@ from jobs.fleet import Fleet
 from pipeline.settings import Settings
 from pipeline.sharing import share_reused
 from pipeline.store.database import Database
+from pipeline.store.differences import difference_of
+from pipeline.store.notices import Notices
 from pipeline.store.open_work import OpenWork, work_of
 from pipeline.store.queries import find_job, list_jobs, progress
 from pipeline.store.records import JobRecord, JobState, Progress
+from pipeline.store.schedule_records import Difference
+from pipeline.store.schedules import Schedules
 from workers.process import Members
 
 
@@ -43,6 +47,8 @@ class Standing:
     figures: Progress
     state: State
     in_fleet: InFleet | None = None  #: of a job that a fleet is at
+    difference: Difference | None = None  #: of a job of an incremental schedule, to the run before it
+    unsent: str | None = None  #: why the notice of its end could not be sent
 
     @property
     def recorded(self) -> int:
@@ -109,6 +115,8 @@ class Standing:
             "texts": {"cut": figures.cut, "neutralised": figures.neutralised},
             "seconds": figures.seconds,
             "error": job.error,
+            "difference": None if self.difference is None else asdict(self.difference),
+            "notice_error": self.unsent,
         }
 
 
@@ -116,6 +124,9 @@ def standing(database: Database, settings: Settings, ref: str) -> Standing:
     """Raises NotFoundError."""
     job, fleet = find_job(database, ref), Fleet.seen(database)
     found = _standing(database, job, Members(settings.home).jobs_at_work(), fleet)
+    run, _ = Schedules(database).of(job_id=job.id)
+    difference = None if run is None else difference_of(run)
+    found = replace(found, difference=difference, unsent=Notices(database).unsent(job_id=job.id))
     open_in_fleet = job.fleet and job.state in (JobState.CUTTING, JobState.RUNNING)
     return replace(found, in_fleet=_in_fleet(database, found, fleet)) if open_in_fleet else found
 

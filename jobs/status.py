@@ -10,6 +10,7 @@ from jobs.fleet import Fleet
 from jobs.fleet_shown import fleet_json, print_workers, queue_words, work_json
 from jobs.job_name import job_argument
 from jobs.reuse import why_reuse_differs
+from jobs.schedule_shown import difference_words
 from jobs.standing import Standing, State, standing
 from jobs.tables import counted, duration, unit
 from pipeline.errors import NotFoundError
@@ -124,6 +125,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
     each = f"{total} with {counted(found.job.n_questions, 'answer')} each: " if found.job.questions else ""
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet"
     yield "rows", each + told + copied
+    if found.difference is not None:
+        yield "nightly", f"{difference_words(found.difference)}, beside the run before"
     if figures.cut or figures.neutralised:
         yield "texts", "; ".join(_of_texts(figures, "prompt" if found.job.questions else "row"))
     if found.rows_per_s is not None and found.active_s is not None:
@@ -141,6 +144,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         yield "queue", queue_words(found.in_fleet)
     if found.job.error is not None:
         yield "stopped", found.job.error
+    if found.unsent is not None:
+        yield "notice", found.unsent
 
 
 def _of_texts(figures: Progress, what: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import click
 from jobs.manner import Manner, manner_flags
 from pipeline.errors import SpecError
 from pipeline.examples import read_examples
-from pipeline.ingest.inputs import is_input
+from pipeline.ingest.inputs import Source, is_input
 from pipeline.ingest.paths import require_columns
 from pipeline.job_file import place, read_job_file
 from pipeline.prompts.cut_column import column_to_cut
@@ -155,16 +155,10 @@ def submit(
           --prompt @examples/sentiment.txt --choices positive,negative
     """
     spec, source_url = asked_spec(inputs, job_file, flags)
-    _require_place(spec.output)
+    require_place(spec.output)
     settings = Settings.from_environment()
     settings = replace(settings, source_url=source_url or settings.source_url)
-    if spec.output is not None and is_input(spec.inputs, spec.output):
-        raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
-    source = source_of(spec, settings.source_url)
-    for number, asked in enumerate(spec.asked):
-        with told_of(spec, number):
-            column_to_cut(asked, shape_of(asked))
-    require_columns(source.schema, [*columns_of(spec), *([spec.key] if spec.key else [])])
+    source = checked_source(settings, spec)
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job
@@ -172,6 +166,23 @@ def submit(
     manner = Manner(wait, here, as_json)
     status = dry_run(settings, spec, source) if only_dry_run else submit_job(settings, spec, source, manner)
     click.get_current_context().exit(status)
+
+
+def checked_source(settings: Settings, spec: JobSpec) -> Source:
+    """Its rows, in which all columns are that the job names. Raises SpecError, InputError or TryAgain."""
+    if spec.output is not None and is_input(spec.inputs, spec.output):
+        raise SpecError(f"The output {spec.output} is an input of this job, which would be lost. Give another file.")
+    source = source_of(spec, settings.source_url)
+    require_job_columns(spec, source)
+    return source
+
+
+def require_job_columns(spec: JobSpec, source: Source) -> None:
+    """Raises SpecError or InputError for a column that is not there."""
+    for number, asked in enumerate(spec.asked):
+        with told_of(spec, number):
+            column_to_cut(asked, shape_of(asked))
+    require_columns(source.schema, [*columns_of(spec), *([spec.key] if spec.key else [])])
 
 
 def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, Any]) -> tuple[JobSpec, str | None]:
@@ -203,7 +214,7 @@ def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, 
     return build_spec(fields), None
 
 
-def _require_place(output: Path | None) -> None:
+def require_place(output: Path | None) -> None:
     """Raises SpecError now; the file itself is written when all is answered, which may be hours later."""
     if output is not None and not output.parent.is_dir():
         raise SpecError(f"--output cannot be written: there is no directory {output.parent}. Make it first.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pipeline.answering import Answering, make_engine
 from pipeline.encoding import Encoding
@@ -85,7 +86,7 @@ class Journey:
         shard = self._ledger.next_unencoded_shard(self._job_id)
         if shard is None:
             return False
-        encoded = self._encoding.shard(shard, recall=self._ledger.answers_to)
+        encoded = self._encoding.shard(shard, recall=partial(self._ledger.answers_to, self._job_id))
         numbers = self._ledger.record_encoding(
             self._job_id,
             shard.shard_no,

@@ -20,6 +20,7 @@ from pydantic import (
 
 from pipeline.errors import SpecError
 from pipeline.field_faults import sentence
+from pipeline.notify import Notify
 from pipeline.prompt_fields import NO_PROMPT, PROMPTS, Examples, Messages, Tools, Variables, prompt_fault
 from pipeline.question import FIELDS, Question, QuestionList, alone, beside_fault
 from pipeline.rows import Constraint
@@ -31,7 +32,7 @@ def _number_as_text(value: object) -> object:
 
 
 #: Fields that change no result: a job may be submitted again with other values of these.
-HARMLESS = frozenset({"name", "output", "priority", "dedupe", "keep_order", "reuse_results"})
+HARMLESS = frozenset({"name", "output", "priority", "dedupe", "keep_order", "reuse_results", "notify"})
 
 #: What a file of results is written as, by its extension.
 OUTPUT_FORMATS: dict[str, Literal["csv", "jsonl", "parquet"]] = {
@@ -109,6 +110,7 @@ class JobSpec(BaseModel):
     keep_order: bool = False
     reuse_results: bool = False
     priority: int = Field(default=0, ge=-1000, le=1000)
+    notify: Notify | None = None
     questions: QuestionList = ()
 
     @field_validator("questions")

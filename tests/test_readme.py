@@ -1,4 +1,4 @@
-"""Every command in the README and in the documents is run, in this order, in a copy of the examples."""
+"""Every command in the README and in what goes on with its jobs is run, in this order, in a copy of the examples."""
 
 import os
 import re
@@ -15,16 +15,15 @@ import pytest
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.registry import Registry
+from tests.documented import GOING_ON, lines
 from tests.redis_server import any_broker, eventually
 from tests.warm import Command, running
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-DOCS = [path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))]
 TUNING, RESULTS = ((ROOT / "docs" / name).read_text() for name in ("tuning.md", "results.md"))
-BLOCKS = [block for text in (README, *DOCS) for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-LINES = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
+LINES = [line for path in (ROOT / "README.md", *GOING_ON) for line in lines(path)]
 #: Done jobs are not cancelled: the README says so.
 REFUSED = {"pipeline cancel summaries": 4}
 #: What runs until it is asked to stop: the first finds a broker of its own, the others are told of one.

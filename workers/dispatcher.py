@@ -25,6 +25,7 @@ from workers.credit import Credit
 from workers.heartbeat import Heartbeat
 from workers.keys import keys_of
 from workers.process import StopRequest
+from workers.submissions import caring
 
 _LOG = logging.getLogger(__name__)
 
@@ -205,6 +206,6 @@ def run_dispatcher(settings: Settings) -> int:
     # Whoever sees its name may ask it to stop.
     with stop.listening():
         worker_id = registry.enter(Role.DISPATCHER, socket.gethostname(), os.getpid())
-        with Heartbeat(registry, worker_id, dispatcher.facts).beating():
+        with Heartbeat(registry, worker_id, dispatcher.facts).beating(), caring(database):
             dispatcher.run(lambda: stop.asked)
     return 0

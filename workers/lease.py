@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from pipeline.errors import PipelineError
 from pipeline.store.records import Claim, ShardClaim
+from pipeline.store.schedule_records import RunClaim
 
-_Held = TypeVar("_Held", Claim, ShardClaim)
+_Held = TypeVar("_Held", Claim, ShardClaim, RunClaim)
 
 
 @contextmanager
@@ -24,7 +25,7 @@ def kept(renew_once: Callable[[_Held, float], bool], claim: _Held, lease_s: floa
             except PipelineError:
                 continue
 
-    thread = threading.Thread(target=renew, name=f"lease-{claim.job_id}", daemon=True)
+    thread = threading.Thread(target=renew, name="lease-renewal", daemon=True)
     thread.start()
     try:
         yield

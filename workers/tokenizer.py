@@ -8,6 +8,7 @@ import socket
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from pipeline.buckets import budget
 from pipeline.costs import Costs, usual_costs
@@ -71,7 +72,7 @@ class TokenizerDesk:
         encoding = self._encoding(job)
         shard = find_shard(self._database, job.id, claim.shard_no)
         within = budget(self._settings, recent_rate(self._database, job), encoding.samples)
-        encoded = encoding.shard(shard, within, self._ledger.answers_to)
+        encoded = encoding.shard(shard, within, partial(self._ledger.answers_to, job.id))
         place = join(self._settings.shard_directory(job.id), token_files.name(claim.shard_no, claim.fence))
         token_files.write(place, [pack(encoding.prefix, prompts) for prompts in encoded.prompts])
         self._ledger.record_encoding(

@@ -1,6 +1,8 @@
 """Opens the database of the settings: made where there is none, brought up to date where it is older."""
 
 import sqlite3
+import time
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
@@ -19,6 +21,8 @@ Database = Engine
 
 #: How long a statement waits for another process's transaction, which takes milliseconds as a rule.
 BUSY_TIMEOUT_S = 30.0
+
+_LOOK_S = 0.02
 
 _EXAMPLES = "sqlite:///path/to/pipeline.db or postgresql://user:password@host/database"
 
@@ -91,7 +95,7 @@ def _connect_sqlite(url: URL, busy_timeout_s: float) -> Engine:
         raise SpecError("PIPELINE_DATABASE_URL names no file. Write it as sqlite:///path/to/pipeline.db.")
     _make_directory(Path(str(url.database)).parent)
     engine = create_engine(url, connect_args={"timeout": busy_timeout_s}, hide_parameters=True)
-    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "connect", partial(_prepare_sqlite, busy_timeout_s))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -106,14 +110,27 @@ def _make_directory(directory: Path) -> None:
         ) from error
 
 
-def _prepare_sqlite(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+def _prepare_sqlite(busy_timeout_s: float, connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
     assert isinstance(connection, sqlite3.Connection)
     # With None the driver leaves every BEGIN to _begin_sqlite (SQLAlchemy's advice for Python before 3.12).
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
     # A readers' snapshot beside one writer; a crash of the machine may undo the last commits, but breaks nothing.
-    connection.execute("PRAGMA journal_mode = WAL")
+    _write_ahead(connection, busy_timeout_s)
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _write_ahead(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
+    """SQLite does not wait, as it does elsewhere, where another connection is at the same in a new file."""
+    deadline = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_S)
 
 
 def _begin_sqlite(connection: Connection) -> None:

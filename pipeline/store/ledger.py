@@ -7,8 +7,9 @@ from sqlalchemy import Connection, Engine, and_
 
 from pipeline.buckets import PlannedBatch
 from pipeline.rows import BatchTiming, Completion
-from pipeline.store import crashes, encoding, leases, lifecycle, retries, reuse, work
+from pipeline.store import crashes, encoding, leases, lifecycle, retries, reuse, schedule_runs, work
 from pipeline.store.records import Claim, JobRecord, ShardClaim, ShardRecord
+from pipeline.store.schedule_records import RunClaim
 from pipeline.store.schema import batches, shards
 from pipeline.store.transactions import moment, reading, writing
 
@@ -37,10 +38,12 @@ class Ledger:
         context: int | None = None,
         tokenizer: str | None = None,
         questions: Sequence[str] = (),
+        run: RunClaim | None = None,
     ) -> JobRecord:
-        """No name: one such as job-20261129-1. Raises RefusedError for a name that is taken."""
+        """No name: one such as job-20261129-1. Raises RefusedError for a name that is taken, and where the job is that
+        of a schedule's `run`, for a claim that no longer holds."""
         with writing(self._engine) as connection:
-            return lifecycle.create(
+            job = lifecycle.create(
                 connection,
                 name,
                 spec_json,
@@ -54,6 +57,9 @@ class Ledger:
                 tokenizer=tokenizer,
                 questions=questions,
             )
+            if run is not None:
+                schedule_runs.link(connection, run, job.id)
+            return job
 
     def set_tokenizer(self, job_id: str, location: str, context: int) -> None:
         """What workers that have no model encode the job's rows with."""
@@ -139,10 +145,11 @@ class Ledger:
                 connection, job_id, shard_no, planned, failures, copies, encode_s, tokens, counts, now
             )
 
-    def answers_to(self, prompt_hashes: Sequence[bytes]) -> dict[bytes, Completion]:
-        """Those that any job has already, by hash, as completions of other rows."""
+    def answers_to(self, job_id: str, prompt_hashes: Sequence[bytes]) -> dict[bytes, Completion]:
+        """Those that any job has already, by hash, as completions of other rows. Where the job is that of an
+        incremental schedule, those of the schedule's jobs only."""
         with reading(self._engine) as connection:
-            return reuse.answers_to(connection, prompt_hashes)
+            return reuse.answers_to(connection, job_id, prompt_hashes)
 
     def claim(self, job_id: str, owner: str, lease_s: float) -> Claim | None:
         """The lowest batch of a running job that is free, or whose lease has run out; None where there is none."""
@@ -278,7 +285,7 @@ class Ledger:
     def fail_note(self, job_id: str, text: str | None) -> None:
         """Why the last run of the job stopped; None where it did not."""
         with writing(self._engine) as connection:
-            lifecycle.note(connection, job_id, text)
+            lifecycle.note(connection, job_id, text, self._now(connection))
 
     def _now(self, connection: Connection) -> float:
         return moment(connection) if self._clock is None else self._clock()

@@ -10,8 +10,10 @@ from sqlalchemy.exc import IntegrityError
 
 from pipeline.errors import RefusedError
 from pipeline.rows import Completion, Status
+from pipeline.store import notices, schedule_runs
 from pipeline.store.entries import NEWEST, SHARD, hold_job, insert_results, set_job, shard_record
 from pipeline.store.records import BatchState, JobRecord, JobState, ShardRecord, ShardState
+from pipeline.store.schedule_records import Event
 from pipeline.store.schema import batches, jobs, pages, results, shards
 from pipeline.store.work import FREE, UNDER_WAY, hold, take_back, write
 
@@ -78,13 +80,16 @@ def discard(connection: Connection, job_id: str) -> None:
     for table in (results, batches, shards, pages):
         connection.execute(delete(table).where(table.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
+    schedule_runs.unlink(connection, job_id)
 
 
 def complete(connection: Connection, job_id: str, now: float) -> bool:
     # Held before it is looked at: what else adds batches or shards to a job holds it too.
-    if hold_job(connection, job_id).state is not JobState.RUNNING or connection.scalar(select(_has_open(job_id))):
+    job = hold_job(connection, job_id)
+    if job.state is not JobState.RUNNING or connection.scalar(select(_has_open(job_id))):
         return False
     set_job(connection, job_id, state=JobState.DONE, finished_at=now, paused_at=None, error=None)
+    notices.add(connection, Event.DONE, job, now)
     return True
 
 
@@ -100,6 +105,7 @@ def pause(connection: Connection, job_id: str, reason: str | None, now: float) -
         raise RefusedError(f'Job "{job.name}" is {job.state}; there is nothing to pause.')
     if job.paused_at is None:
         set_job(connection, job_id, paused_at=now, error=reason)
+        notices.add(connection, Event.PAUSED if reason is None else Event.FAILED, job, now)
         _take_back(connection, job_id)
 
 
@@ -124,6 +130,8 @@ def cancel(connection: Connection, job_id: str, now: float) -> list[ShardRecord]
     job = hold_job(connection, job_id)
     if job.state is JobState.DONE:
         raise RefusedError(f'Job "{job.name}" is done; there is nothing to cancel.')
+    if job.state is not JobState.CANCELLED:
+        notices.add(connection, Event.CANCELLED, job, now)
     set_job(connection, job_id, state=JobState.CANCELLED, finished_at=now, paused_at=None)
     _stop_encoding(connection, job_id)
     hold(connection, batches, and_(batches.c.job_id == job_id, batches.c.enqueued_at.is_not(None)), wait=True)
@@ -178,8 +186,11 @@ def restate(connection: Connection, job_id: str, spec_json: str, priority: int) 
     set_job(connection, job_id, spec_json=spec_json, priority=priority)
 
 
-def note(connection: Connection, job_id: str, text: str | None) -> None:
+def note(connection: Connection, job_id: str, text: str | None, now: float) -> None:
+    job = hold_job(connection, job_id)
     set_job(connection, job_id, error=text)
+    if text is not None and not schedule_runs.is_begun(connection, job_id):
+        notices.add(connection, Event.FAILED, job, now)
 
 
 def _has_open(job_id: ColumnElement[str] | str) -> ColumnElement[bool]:

@@ -5,26 +5,40 @@ from dataclasses import fields, replace
 from itertools import groupby
 from operator import itemgetter
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, select
 
 from pipeline.rows import Completion, Status
-from pipeline.store.schema import results
+from pipeline.store.schema import results, schedule_runs, schedules
 
 #: Looked for in one statement: SQLite's older versions take 999 values.
 _AT_ONCE = 400
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
 
 
-def answers_to(connection: Connection, prompt_hashes: Sequence[bytes]) -> dict[bytes, Completion]:
-    """Those that any job has, by hash: whole or cut by the limit, never errors. `copied_from` is the job's id."""
+def answers_to(connection: Connection, job_id: str, prompt_hashes: Sequence[bytes]) -> dict[bytes, Completion]:
+    """Those that any job has, or any of the job's incremental schedule, by hash: whole or cut by the limit, never
+    errors. `copied_from` is the id of the job that has it."""
+    answered: ColumnElement[bool] = results.c.status.in_([Status.OK, Status.TRUNCATED])
+    if (schedule_id := _incremental_schedule(connection, job_id)) is not None:
+        of_schedule = select(schedule_runs.c.job_id).where(schedule_runs.c.schedule_id == schedule_id)
+        answered = and_(answered, results.c.job_id.in_(of_schedule))
     found: dict[bytes, Completion] = {}
     for first in range(0, len(prompt_hashes), _AT_ONCE):
-        found |= _some_answers(connection, prompt_hashes[first : first + _AT_ONCE])
+        found |= _some_answers(connection, prompt_hashes[first : first + _AT_ONCE], answered)
     return found
 
 
-def _some_answers(connection: Connection, prompt_hashes: Sequence[bytes]) -> dict[bytes, Completion]:
-    answered = results.c.status.in_([Status.OK, Status.TRUNCATED])
+def _incremental_schedule(connection: Connection, job_id: str) -> str | None:
+    return connection.scalar(
+        select(schedules.c.id)
+        .join(schedule_runs, schedule_runs.c.schedule_id == schedules.c.id)
+        .where(schedule_runs.c.job_id == job_id, schedules.c.incremental)
+    )
+
+
+def _some_answers(
+    connection: Connection, prompt_hashes: Sequence[bytes], answered: ColumnElement[bool]
+) -> dict[bytes, Completion]:
     # One each, however many rows have it.
     job_of = (
         select(results.c.prompt_hash, func.min(results.c.job_id).label("job_id"))

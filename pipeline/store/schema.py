@@ -21,6 +21,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
+    UniqueConstraint,
     and_,
     false,
     literal_column,
@@ -30,9 +31,10 @@ from sqlalchemy import (
 from pipeline.rows import Status
 from pipeline.store.column_types import AnyText, Embedding, Labels, Logprobs, RowIds, Samples, Scores, word
 from pipeline.store.records import BatchState, JobState, Role, ShardState, WorkerState
+from pipeline.store.schedule_records import Event, NoticeState, Overlap, RunState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = "0007"
 
 metadata = MetaData()
 
@@ -212,3 +214,56 @@ workers = Table(
     Column("busy_s", Double, nullable=False),
     Column("facts", AnyText),
 )
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("id", AnyText, primary_key=True),
+    Column("name", AnyText, nullable=False, unique=True),
+    Column("cron", AnyText, nullable=False),
+    Column("zone", AnyText, nullable=False),
+    Column("spec_json", AnyText, nullable=False),
+    Column("job_name", AnyText, nullable=False),
+    Column("job_file", AnyText, nullable=False),
+    Column("grace_s", Double, nullable=False),
+    Column("overlap", word(Overlap), nullable=False),
+    Column("incremental", Boolean, nullable=False),
+    Column("kept_at", Double, nullable=False),
+    Column("next_at", Double, nullable=False),
+    Column("paused_at", Double),
+)
+
+# Whoever comes first records a run, however many look at the clock. A job may be forgotten before its run is.
+schedule_runs = Table(
+    "schedule_runs",
+    metadata,
+    Column("id", AnyText, primary_key=True),
+    Column("schedule_id", AnyText, ForeignKey("schedules.id"), nullable=False),
+    Column("scheduled_for", Double, nullable=False),
+    Column("state", word(RunState), nullable=False),
+    Column("job_name", AnyText, nullable=False),
+    Column("job_id", AnyText),
+    Column("note", AnyText),
+    Column("fence", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("lease_until", Double),
+    Column("finished_at", Double),
+    Column("difference", AnyText),
+    UniqueConstraint("schedule_id", "scheduled_for"),
+)
+Index("schedule_runs_job", schedule_runs.c.job_id)
+
+# An outbox: written in the transaction that records the end, and sent by whoever claims it.
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", AnyText, primary_key=True),
+    Column("event", word(Event), nullable=False),
+    Column("occurred_at", Double, nullable=False),
+    Column("job_id", AnyText),
+    Column("run_id", AnyText),
+    Column("state", word(NoticeState), nullable=False),
+    Column("lease_until", Double),
+    Column("error", AnyText),
+)
+Index("notices_job", notices.c.job_id)

@@ -49,8 +49,8 @@ def test_the_commands_are_listed_in_the_order_of_a_jobs_life(run):
     listing = result.output.partition("Commands:\n")[2].partition("\n\n")[0]
     names = [line.split()[0] for line in listing.splitlines()]
     assert " ".join(names) == (
-        "submit run-batch jobs status results pause resume cancel retry scale-hint profile bench up worker dispatcher "
-        "migrate doctor completion"
+        "submit run-batch jobs status results pause resume cancel retry schedule scale-hint profile bench up worker "
+        "dispatcher migrate doctor completion"
     )
 
 
@@ -64,7 +64,7 @@ def commands(name, command):
     """The command itself, or all of its group, by their whole names."""
     if not isinstance(command, click.Group):
         return {name: command}
-    return {f"{name} {each}": found for each, found in command.commands.items()}
+    return {f"{name} {each}": found for each, found in command.commands.items() if not found.hidden}
 
 
 EXAMPLED = {

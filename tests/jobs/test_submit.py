@@ -44,7 +44,7 @@ def test_an_unknown_flag_is_told_the_nearest(run, rows):
 
 def test_the_help_names_every_field_of_a_job(run):
     text = run("submit", "--help").stdout
-    of_job_files = {"messages", "questions", "template"}
+    of_job_files = {"messages", "questions", "template", "notify"}
     for field in JobSpec.model_fields.keys() - {"inputs", *of_job_files}:
         flag = "--template-var" if field == "template_vars" else f"--{field.replace('_', '-')}"
         assert f"{flag} " in text or f"{flag}/" in text

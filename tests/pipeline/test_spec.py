@@ -15,6 +15,7 @@ OTHERS = {
     "keep_order": True,
     "reuse_results": True,
     "priority": 3,
+    "notify": {"command": "true"},
     "inputs": ["/data/other.csv"],
     "model": "n",
     "prompt": "Sing {text}",

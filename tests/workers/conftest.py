@@ -13,6 +13,7 @@ from pipeline.settings import Settings
 from pipeline.store.database import Database, open_database
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim, JobRecord, ShardRecord
+from tests.workers.nights import Nights
 from workers.process import Members
 
 
@@ -84,3 +85,30 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture
 def walk(desk: Desk) -> Callable[..., Walk]:
     return lambda on_answer=lambda claim: None: Walk(desk, on_answer)
+
+
+@pytest.fixture
+def kind() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def open_nights(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Iterator[Callable[[], Nights]]:
+    sqlite = kind == "sqlite"
+    url = f"sqlite:///{tmp_path / 'pipeline.db'}" if sqlite else request.getfixturevalue("postgresql_url")
+    opened: list[Database] = []
+
+    def open_one() -> Nights:
+        opened.append(open_database(Settings(database_url=url)))
+        return Nights(opened[-1])
+
+    yield open_one
+    for database in opened:
+        database.dispose()
+
+
+@pytest.fixture
+def nights(open_nights: Callable[[], Nights]) -> Nights:
+    nights = open_nights()
+    nights.at("2027-06-01T12:00")
+    return nights

@@ -1,5 +1,8 @@
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,7 +10,7 @@ from sqlalchemy import Engine, text
 
 from pipeline.errors import JobError, SpecError
 from pipeline.settings import Settings
-from pipeline.store.database import migrate, open_database
+from pipeline.store.database import connect, migrate, open_database
 from pipeline.store.schema import SCHEMA_VERSION
 from pipeline.store.transactions import database_name, reading, writing
 
@@ -112,3 +115,27 @@ def test_an_unknown_database_is_named_and_no_password(driver: str):
     with pytest.raises(SpecError, match=rf"asks for {driver.replace('+', '.')}\. Write it as") as caught:
         open_database(Settings(database_url=f"{driver}://me:secret@host/db"))
     assert "secret" not in str(caught.value)
+
+
+class RefusesAtFirst(sqlite3.Connection):
+    """As SQLite does, without a wait, where two connections to a new file switch to the write-ahead log at once."""
+
+    refusals = 2
+
+    def execute(self, statement: str, *parameters: object) -> sqlite3.Cursor:
+        if "WAL" in statement and self.refusals:
+            self.refusals -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return super().execute(statement, *parameters)
+
+
+def test_a_file_that_others_make_at_the_same_time_is_waited_for(tmp_path: Path, monkeypatch):
+    connect_to = partial(sqlite3.connect, factory=RefusesAtFirst)
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", connect_to)
+    with closing(connect(f"sqlite:///{tmp_path / 'new.db'}", 30.0).raw_connection()) as connection:
+        assert connection.driver_connection.refusals == 0
+        assert connection.driver_connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with pytest.raises(sqlite3.OperationalError):
+        connect(f"sqlite:///{tmp_path / 'other.db'}", 0.0).raw_connection()

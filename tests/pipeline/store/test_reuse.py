@@ -43,11 +43,11 @@ def old(ledger, road):
 
 
 def test_answers_are_found_by_their_hashes_with_all_that_they_have_and_errors_are_not(ledger, old):
-    found = ledger.answers_to(HASHES)
+    found = ledger.answers_to("another", HASHES)
     assert set(found) == {HASHES[0], HASHES[1]}
     assert found[HASHES[0]] == replace(WHOLE, copied_from=old.id, prompt_hash=None)
     assert found[HASHES[1]].status is Status.TRUNCATED
-    assert ledger.answers_to([]) == {}
+    assert ledger.answers_to("another", []) == {}
 
 
 def test_one_is_found_however_many_rows_have_it_and_of_however_many_jobs(ledger, road, old, monkeypatch):
@@ -57,14 +57,14 @@ def test_one_is_found_however_many_rows_have_it_and_of_however_many_jobs(ledger,
         ledger.record_encoding(job.id, 0, [PlannedBatch((0, 1), 9)], [], 0.5)
         rows = [replace(WHOLE, row_id=row_id, prompt_hash=HASHES[0]) for row_id in (0, 1)]
         assert ledger.finish(ledger.claim(job.id, "worker", 60), rows, BatchTiming(), "cpu")
-    found = ledger.answers_to(HASHES)
+    found = ledger.answers_to("another", HASHES)
     assert set(found) == {HASHES[0], HASHES[1]}
     assert found[HASHES[0]].output == WHOLE.output
 
 
 def test_copies_end_their_rows_and_count_as_what_they_are(ledger, engine, road, old):
     job = road.job(n_rows=4, shard_rows=4)
-    found = ledger.answers_to(HASHES)
+    found = ledger.answers_to("another", HASHES)
     copies = [replace(found[HASHES[n]], row_id=3 - n, key=f"k{3 - n}", logprobs=()) for n in (0, 1)]
     failure = road.outcome(1, Status.ERROR)
     assert ledger.record_encoding(job.id, 0, [PlannedBatch((0,), 4)], [failure], 0.5, copies=copies) == [0]
@@ -75,12 +75,12 @@ def test_copies_end_their_rows_and_count_as_what_they_are(ledger, engine, road, 
     assert [row.copied_from for row in stream_results(engine, job.id)] == [None, None, old.id, old.id]
     assert check_integrity(engine, job.id) == []
     # What is found again is the first one.
-    assert ledger.answers_to(HASHES)[HASHES[0]].copied_from == old.id
+    assert ledger.answers_to("another", HASHES)[HASHES[0]].copied_from == old.id
 
 
 def test_a_shard_whose_rows_are_all_copies_has_no_batch(ledger, engine, road, old):
     job = road.job(n_rows=1, shard_rows=1)
-    copy = replace(ledger.answers_to(HASHES)[HASHES[0]], key="other", logprobs=())
+    copy = replace(ledger.answers_to("another", HASHES)[HASHES[0]], key="other", logprobs=())
     assert ledger.record_encoding(job.id, 0, [], [], 0.5, copies=[copy]) == []
     assert ledger.complete(job.id)
     assert check_integrity(engine, job.id) == []

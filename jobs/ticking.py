@@ -1,0 +1,90 @@
+"""What `schedule tick` and `schedule run-now` do in the foreground, with a fleet or without one."""
+
+import shlex
+import sys
+
+import click
+from filelock import FileLock, Timeout
+
+from jobs import exit_codes
+from jobs.fleet import there_is_a_fleet
+from jobs.manner import Manner
+from jobs.notices import send_notices
+from jobs.scheduled_run import submit_run
+from pipeline.errors import PipelineError, RefusedError
+from pipeline.settings import Settings
+from pipeline.store.database import Database, open_database
+from pipeline.store.schedule_records import Overlap, RunRecord, ScheduleRecord
+from pipeline.store.schedule_runs import ScheduleRuns
+from pipeline.store.schedules import Schedules
+from pipeline.timetable import Timetable
+from workers.submissions import make_ticker
+from workers.ticker import Ticker, job_name
+
+
+def tick_once(settings: Settings) -> int:
+    """The exit status: that of the last run that went wrong."""
+    home = settings.make_home()
+    database = open_database(settings)
+    ticker = make_ticker(database)
+    try:
+        with FileLock(home / "tick.lock", timeout=0):
+            status = _start_all(settings, ticker)
+    except Timeout:
+        ticker.tick(settings.lease_s, most=0)
+        click.echo("Another `pipeline schedule tick` is at work here, and goes on with what is due.", err=True)
+        return exit_codes.OK
+    _send(settings, database)
+    return status
+
+
+def run_at_once(settings: Settings, name: str, manner: Manner) -> int:
+    """The exit status. Raises RefusedError where a run of it is not over."""
+    settings.make_home()
+    database = open_database(settings)
+    runs = ScheduleRuns(database)
+    schedule = Schedules(database).find(name)
+    runs.close_ended()
+    _make_room(runs, make_ticker(database), schedule)
+    timetable = Timetable(schedule.cron, schedule.zone)
+    run = runs.record_now(schedule, job_name(schedule, timetable, Schedules(database).now()))
+    claim = runs.claim(run, settings.lease_s)
+    if claim is None:
+        raise RefusedError(f"The run of {name} was begun by another process.")
+    try:
+        return submit_run(settings, claim, manner)
+    finally:
+        _send(settings, database)
+
+
+def _start_all(settings: Settings, ticker: Ticker) -> int:
+    status = exit_codes.OK
+    while claims := ticker.tick(settings.lease_s, most=1):
+        try:
+            one = submit_run(settings, claims[0], Manner())
+        except PipelineError as error:
+            click.echo(f"Error: {error}", err=True)
+            one = exit_codes.FAILED
+        if one == exit_codes.STOPPED:
+            return one
+        status = one or status
+        sys.stdout.flush()
+    return status
+
+
+def _make_room(runs: ScheduleRuns, ticker: Ticker, schedule: ScheduleRecord) -> None:
+    earlier: list[RunRecord] = runs.open(schedule)
+    if earlier and schedule.overlap is not Overlap.CANCEL:
+        last = earlier[-1]
+        raise RefusedError(
+            f"The run before it, {last.job_name}, is not over. Let it end, or stop it: "
+            f"pipeline cancel {shlex.quote(last.job_name)}"
+        )
+    for run in earlier:
+        ticker.supersede(run)
+
+
+def _send(settings: Settings, database: Database) -> None:
+    """A fleet's dispatcher does it by itself, and knows the URLs."""
+    if not there_is_a_fleet(settings, database):
+        send_notices(database)
