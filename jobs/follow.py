@@ -4,8 +4,8 @@ import shlex
 import time
 
 from jobs import exit_codes
+from jobs.conclusion import conclude
 from jobs.progress import shown
-from jobs.report import report
 from jobs.session import Session
 from jobs.standing import Standing, State, standing
 from pipeline.errors import TryAgain
@@ -24,7 +24,7 @@ def follow(session: Session, job: JobRecord, spec: JobSpec, *, as_json: bool) ->
         _say(session, f"The job goes on; look at it with: pipeline status {shlex.quote(job.name)}")
         return exit_codes.STOPPED
     if found.state is State.DONE:
-        return report(session, found.job, spec, as_json=as_json)
+        return conclude(session, found.job, spec, as_json=as_json)
     why = f": {found.job.error}" if found.job.error else ""
     recorded = f"{found.figures.recorded} of {found.figures.total} rows recorded"
     _say(session, f"The job is {found.state}{why}")

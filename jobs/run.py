@@ -5,8 +5,8 @@ from contextlib import suppress
 from functools import partial
 
 from jobs import exit_codes
+from jobs.conclusion import conclude
 from jobs.progress import shown, waiting
-from jobs.report import report
 from jobs.session import Session
 from pipeline.errors import PipelineError
 from pipeline.journey import Journey
@@ -32,7 +32,7 @@ def carry_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, *, 
         raise
     if outcome is not Outcome.DONE:
         return _stopped(session, job, outcome)
-    return report(session, job, spec, as_json=as_json)
+    return conclude(session, job, spec, as_json=as_json)
 
 
 def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outcome:

@@ -62,7 +62,7 @@ def print_json(found: Standing) -> None:
 
 def tell(found: Standing) -> None:
     """In words, with what to type next."""
-    click.echo(f"{_sentence(found)}\n")
+    click.echo(f"{sentence(found)}\n")
     for name, text in _figures(found):
         click.echo(f"{name:<10}{text}")
     click.echo()
@@ -82,7 +82,7 @@ def tell_next(found: Standing) -> None:
         click.echo(f"{command}  {effect}")
 
 
-def _sentence(found: Standing) -> str:
+def sentence(found: Standing) -> str:
     name, total = found.job.name, found.figures.total
     so_far = f"{found.figures.finished:,} of {counted(total, 'row')} finished" if total is not None else ""
     match found.state:
