@@ -8,6 +8,7 @@ from jobs import exit_codes
 from jobs.conclusion import conclude
 from jobs.progress import shown, waiting
 from jobs.session import Session
+from jobs.view import Failures, Seen
 from pipeline.errors import PipelineError
 from pipeline.journey import Journey
 from pipeline.means import Means
@@ -48,7 +49,8 @@ def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outco
         session.settings.lease_s,
         partial(keys_of, session.database),
     )
-    with shown(session.notes, lambda: session.figures(job)) as on_change:
+    errors = Failures(session.database, job.id).by_kind
+    with shown(session.notes, lambda: Seen(job.name, session.figures(job)), errors) as on_change:
         return runner.run(stop, lambda: find_job(session.database, job.id).state, on_change)
 
 
