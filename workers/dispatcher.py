@@ -24,6 +24,7 @@ from workers.broker.doorbell import Doorbell
 from workers.credit import Credit
 from workers.heartbeat import Heartbeat
 from workers.keys import keys_of
+from workers.logs import about
 from workers.process import StopRequest
 
 _LOG = logging.getLogger(__name__)
@@ -160,7 +161,8 @@ class Dispatcher:
 
     def _ring_batches(self, bells: list[Bell]) -> None:
         for place, bell in enumerate(bells):
-            payload = self._payload(bell)
+            with about(job=bell.job_id, shard=bell.shard_no, batch=bell.batch_no):
+                payload = self._payload(bell)
             try:
                 self._credit.sent(self._doorbell.ring_batch(bell.job_id, bell.batch_no, payload))
             except TryAgain as error:
@@ -205,6 +207,6 @@ def run_dispatcher(settings: Settings) -> int:
     # Whoever sees its name may ask it to stop.
     with stop.listening():
         worker_id = registry.enter(Role.DISPATCHER, socket.gethostname(), os.getpid())
-        with Heartbeat(registry, worker_id, dispatcher.facts).beating():
+        with about(worker=worker_id), Heartbeat(registry, worker_id, dispatcher.facts).beating():
             dispatcher.run(lambda: stop.asked)
     return 0

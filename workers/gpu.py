@@ -23,7 +23,7 @@ from workers.guard import TRY_AGAIN
 from workers.hands import Hands
 from workers.heartbeat import Heartbeat
 from workers.loaded import Loaded
-from workers.logs import log_to_stderr
+from workers.logs import about, log_to_stderr
 from workers.tally import Tally
 
 
@@ -47,7 +47,7 @@ def run_gpu(settings: Settings, device: str) -> int:
     hands = Hands(worker_id, ledger, Loaded(database, settings, loading).answering, tally, settings.lease_s)
     app = make_app(settings.required_broker_url())
     app.task(name=ANSWER)(hands.receive)
-    with heartbeat.beating(), hands.working():
+    with about(worker=worker_id), heartbeat.beating(), hands.working():
         return run_solo(app, "gpu", on_stop=hands.stop)
 
 
@@ -62,9 +62,10 @@ def _require_device(registry: Registry, worker_id: str, device: str) -> None:
 
 def main() -> None:
     """`python -m workers.gpu DEVICE`."""
-    log_to_stderr("gpu")
     try:
-        sys.exit(run_gpu(Settings.from_environment(), sys.argv[1]))
+        settings = Settings.from_environment()
+        log_to_stderr("gpu", settings.log_format)
+        sys.exit(run_gpu(settings, sys.argv[1]))
     except PipelineError as error:
         sys.stderr.write(f"Error: {error}\n")
         sys.exit(TRY_AGAIN if isinstance(error, TryAgain) else 1)

@@ -29,6 +29,7 @@ from workers.broker.app import ENCODE, make_app
 from workers.broker.celery_worker import run_prefork
 from workers.heartbeat import Heartbeat
 from workers.lease import kept
+from workers.logs import about
 
 _LOG = logging.getLogger(__name__)
 #: Jobs whose tokenizer and template a process keeps ready.
@@ -45,9 +46,13 @@ class TokenizerDesk:
 
     def encode(self, job_id: str, shard_no: int) -> None:
         """A message may come twice or late: what the ledger does not give is dropped."""
-        claim = self._claim(job_id, shard_no)
-        if claim is None:
-            return
+        with about(worker=self._owner, job=job_id, shard=shard_no):
+            claim = self._claim(job_id, shard_no)
+            if claim is not None:
+                self._encode_claimed(claim)
+
+    def _encode_claimed(self, claim: ShardClaim) -> None:
+        job_id, shard_no = claim.job_id, claim.shard_no
         try:
             with kept(self._ledger.renew_shard, claim, self._settings.lease_s):
                 self._encode(claim)
@@ -140,7 +145,7 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
     app.task(name=ENCODE)(encode)
     heartbeat.beat()
     heartbeat.pause_at_forks()
-    with heartbeat.beating():
+    with about(worker=worker_id), heartbeat.beating():
         return run_prefork(app, "tokenizer", concurrency, on_child_start=open_desk)
 
 

@@ -21,7 +21,7 @@ def run_all(settings: Settings, tokenizers: int, devices: tuple[str, ...], on_st
     # Once, before several processes find it missing; and what is wrong with it is told once.
     open_database(settings).dispose()
     with _broker(settings, home / "redis") as (server, broker_url):
-        environment = os.environ | {"PIPELINE_BROKER_URL": broker_url}
+        environment = os.environ | {"PIPELINE_BROKER_URL": broker_url, "PIPELINE_LOG_FORMAT": settings.log_format}
         commands = [*server, *_roles(tokenizers, devices)]
         children = [Child(name, argv, environment) for name, argv in commands]
         return Supervisor(children, on_stop=on_stop, grace_s=_GRACE_S).run()
