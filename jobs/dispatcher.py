@@ -2,12 +2,12 @@
 
 import click
 
-from jobs.role_options import log_format_option, logging_settings
+from jobs.role_options import role_options, role_settings
 
 
 @click.command(short_help="Run a fleet's dispatcher.")
-@log_format_option
-def dispatcher(log_format: str | None) -> None:
+@role_options
+def dispatcher(log_format: str | None, metrics_port: int | None) -> None:
     """Run a fleet's dispatcher: it hands out work by priority, and takes back what a dead worker held or Redis lost.
 
     Where it is down, workers end what they have and nothing more happens until one is up again. A second one does no
@@ -20,4 +20,4 @@ def dispatcher(log_format: str | None) -> None:
     # Celery takes long to import, and no other command needs it.
     from workers.dispatcher import run_dispatcher
 
-    click.get_current_context().exit(run_dispatcher(logging_settings("dispatcher", log_format)))
+    click.get_current_context().exit(run_dispatcher(role_settings("dispatcher", log_format, metrics_port)))

@@ -4,7 +4,7 @@ import socket
 
 import click
 
-from jobs.role_options import log_format_option, logging_settings
+from jobs.role_options import role_options, role_settings
 from pipeline.errors import JobError
 from pipeline.settings import Settings
 
@@ -25,8 +25,8 @@ def worker() -> None:
     show_default=True,
     help="Processes that encode.",
 )
-@log_format_option
-def tokenizer(concurrency: int, log_format: str | None) -> None:
+@role_options
+def tokenizer(concurrency: int, log_format: str | None, metrics_port: int | None) -> None:
     """Turn texts into tokens and batches, on CPUs. Needs no model, but the place where the shards are.
 
     \b
@@ -36,13 +36,13 @@ def tokenizer(concurrency: int, log_format: str | None) -> None:
     # Celery takes long to import, and no other command needs it.
     from workers.tokenizer import run_tokenizer
 
-    click.get_current_context().exit(run_tokenizer(logging_settings("tokenizer", log_format), concurrency))
+    click.get_current_context().exit(run_tokenizer(role_settings("tokenizer", log_format, metrics_port), concurrency))
 
 
 @worker.command()
 @click.option("--device", help="cpu, cuda, cuda:1, ... One worker has one device.  [default: PIPELINE_DEVICE]")
-@log_format_option
-def gpu(device: str | None, log_format: str | None) -> None:
+@role_options
+def gpu(device: str | None, log_format: str | None, metrics_port: int | None) -> None:
     """Answer batches on one device; the model is that of the batches' job, and stays loaded.
 
     \b
@@ -51,7 +51,7 @@ def gpu(device: str | None, log_format: str | None) -> None:
     """
     from workers.guard import run_guarded
 
-    settings = logging_settings("gpu", log_format)
+    settings = role_settings("gpu", log_format, metrics_port)
     click.get_current_context().exit(run_guarded(settings, device or settings.device))
 
 

@@ -132,7 +132,10 @@ def run_guarded(settings: Settings, device: str) -> int:
     database = open_database(settings)
     guard = Guard(Ledger(database), Registry(database), device)
     guard.forget_failures()
-    environment = os.environ | {"PIPELINE_LOG_FORMAT": settings.log_format}
+    environment = os.environ | {
+        "PIPELINE_LOG_FORMAT": settings.log_format,
+        "PIPELINE_METRICS_PORT": str(settings.metrics_port or 0),
+    }
     child = Child(f"gpu {device}", [sys.executable, "-m", "workers.gpu", device], environment)
     supervisor = Supervisor(
         [child],

@@ -5,7 +5,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import TypeVar
 from pipeline.answering import Answered, Answering
 from pipeline.errors import DeviceLost, JobError, NotFoundError, PipelineError, RefusedError, TryAgain
 from pipeline.messages import Payload, unpack
+from pipeline.rows import BatchTiming, Completion
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim
 from workers.holding import Holding
@@ -44,10 +45,16 @@ class Hands:
     """`receive` is called by whoever hears the broker; it returns once there is room for the next batch."""
 
     def __init__(
-        self, owner: str, ledger: Ledger, answering: Callable[[str], Answering], tally: Tally, lease_s: float
+        self,
+        owner: str,
+        ledger: Ledger,
+        answering: Callable[[str], Answering],
+        tally: Tally,
+        lease_s: float,
+        on_recorded: Callable[[Sequence[Completion], BatchTiming], None] = lambda completions, timing: None,
     ) -> None:
         self._owner, self._ledger, self._answering, self._tally = owner, ledger, answering, tally
-        self._lease_s = lease_s
+        self._lease_s, self._on_recorded = lease_s, on_recorded
         self._holding = Holding(ledger, lease_s)
         self._room = threading.Semaphore(_WAITING)
         self._orders: queue.Queue[Order | None] = queue.Queue()
@@ -154,6 +161,7 @@ class Hands:
         finish = partial(self._ledger.finish, answered.claim, completions, timing, answered.device)
         if self._until_written(finish):
             self._tally.count(len(completions), timing)
+            self._on_recorded(completions, timing)
         else:
             _LOG.warning("Batch %d was answered too late; another's answers count.", answered.claim.batch_no)
         self._holding.drop(answered.claim)
