@@ -35,6 +35,8 @@ class Settings:
     lost_after_s: float = 60.0  #: PIPELINE_LOST_AFTER_S: what the broker was told of and nobody took is told again
     batch_seconds: float = 10.0  #: PIPELINE_BATCH_SECONDS: what a batch of a fleet should take
     log_format: str = "text"  #: PIPELINE_LOG_FORMAT: how the processes of a fleet write their lines, of LOG_FORMATS
+    #: PIPELINE_UI_TOKEN: what whoever looks at `pipeline ui` must know
+    ui_token: str | None = field(default=None, repr=False)
     metrics_port: int | None = None  #: PIPELINE_METRICS_PORT: where a process of a fleet serves its metrics
 
     def make_home(self) -> Path:
@@ -90,6 +92,7 @@ class Settings:
             lost_after_s=float(_whole(environment, "PIPELINE_LOST_AFTER_S", int(usual.lost_after_s))),
             batch_seconds=float(_whole(environment, "PIPELINE_BATCH_SECONDS", int(usual.batch_seconds))),
             log_format=_one_of(environment, "PIPELINE_LOG_FORMAT", LOG_FORMATS),
+            ui_token=environment.get("PIPELINE_UI_TOKEN") or None,
             metrics_port=_whole(environment, "PIPELINE_METRICS_PORT", 0, least=0) or None,
         )
 

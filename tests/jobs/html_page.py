@@ -26,7 +26,7 @@ class Page(HTMLParser):
         self.open.append(tag)
         self.texts.setdefault(tag, []).append("")
         if tag == "tbody":
-            self.tables[self.texts["h2"][-1]] = []
+            self.tables[self._heading] = []
         if tag == "tr" and "tbody" in self.open:
             self._rows.append([])
         if tag in ("td", "th") and "tbody" in self.open:
@@ -45,8 +45,12 @@ class Page(HTMLParser):
             self._rows[-1][-1] += data
 
     @property
+    def _heading(self) -> str:
+        return self.texts.get("h2", self.texts["h1"])[-1]
+
+    @property
     def _rows(self) -> list[list[str]]:
-        return self.tables[self.texts["h2"][-1]]
+        return self.tables[self._heading]
 
     def addresses(self) -> set[str]:
         """All that a browser might fetch or go to."""
