@@ -61,6 +61,17 @@ def test_the_numbers_are_those_of_the_database(desk, page):
     assert [row[0] for row in tables["Slowest batches"]] == ["0", "1", "2"]
 
 
+def test_a_column_stands_where_its_batches_were_closed(desk, page):
+    """After 2, 4 and 6 seconds, of which each of four intervals has 1.5."""
+    desk.done("night")
+    hints = [hint for hint in page("night").texts["title"] if hint.endswith(" rows/s")]
+    assert hints == [
+        "1.5 s to 3.0 s: 1.33 rows/s",
+        "3.0 s to 4.5 s: 1.33 rows/s",
+        "4.5 s to 6.0 s: 0.667 rows/s",
+    ]
+
+
 def test_a_plot_can_be_heard(desk, page):
     desk.done("night")
     found = page("night")

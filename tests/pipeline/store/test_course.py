@@ -49,6 +49,15 @@ def test_lengths_are_of_rows_that_the_model_answered(engine, answered):
     assert went.answer_lengths == {0: 3, 1: 4}
 
 
+def test_answers_that_were_copied_have_no_length_here(engine, road, ledger):
+    job = road.encoded_job(n_rows=2)
+    claim = ledger.claim(job.id, "worker", 60.0)
+    copied = [replace(road.outcome(row_id), copied_from="other") for row_id in claim.row_ids]
+    assert ledger.finish(claim, copied, BatchTiming(), "cpu")
+    went = course(engine, job.id)
+    assert (went.prompt_lengths, went.answer_lengths, went.padding) == ({}, {}, {})
+
+
 def test_padding_is_what_a_block_as_wide_as_the_longest_would_hold(engine, answered):
     """25 %, none (its one answered row is alone), 8.3 % and 6.25 % of their places."""
     assert course(engine, answered.id).padding == {0: 1, 1: 2, 5: 1}
