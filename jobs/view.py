@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -61,7 +62,7 @@ def _lines(seen: Seen, words: str, errors: Mapping[str, int]) -> Iterator[Render
     total = "?" if figures.total is None else f"{figures.total:,}"
     head = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=figures.total, completed=figures.recorded, width=24, pulse=figures.total is None)
-    head.add_row(Text(seen.name, style="bold"), bar, f"{figures.recorded:,}/{total} rows")
+    head.add_row(Spinner("dots"), Text(seen.name, style="bold"), bar, f"{figures.recorded:,}/{total} rows")
     yield head
     yield Text(words)
     if figures.error:
