@@ -168,7 +168,7 @@ def _slowest(course: Course) -> Figure:
     )
     plot = bars(title, labels, shown or series[:1], [duration(total) for total in totals])
     legend = tuple((each.name.removeprefix("s "), each.colour) for each in shown)
-    return Figure(title, told, plot, ("batch", "rows", "device", "seconds", "seconds in the queue"), rows, legend)
+    return Figure(title, told, plot, ("batch", "rows", "device", "seconds", "queue seconds"), rows, legend)
 
 
 def _over_time(course: Course, value: Callable[[Interval], float]) -> list[float]:
