@@ -19,6 +19,8 @@ COMMANDS = {
     "jobs": "List all jobs, the newest first.",
     "status": "Tell how far a job is, and how fast.",
     "results": "Show a job's answers, or write them to a file.",
+    "report": "Write a page with plots of how a job went.",
+    "ui": "Show all jobs in a browser.",
     "pause": "Hold a job of the fleet; resume goes on with it.",
     "resume": "Go on with a job that was stopped, killed or paused.",
     "cancel": "Stop a job; what is answered stays.",

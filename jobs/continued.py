@@ -1,9 +1,9 @@
 """A job that is in the ledger already goes on from where it stands, whatever stopped it."""
 
+from jobs.conclusion import conclude
 from jobs.fleet import Fleet, there_is_a_fleet
 from jobs.handover import deliver, hand_over
 from jobs.manner import Manner
-from jobs.report import report
 from jobs.session import Session
 from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
@@ -18,7 +18,7 @@ def go_on(session: Session, job: JobRecord, manner: Manner) -> int:
     """The exit status. Raises RefusedError where the model or the input is not what it was."""
     spec = JobSpec.model_validate_json(job.spec_json)
     if job.state is JobState.DONE:
-        return report(session, job, spec, as_json=manner.as_json)
+        return conclude(session, job, spec, as_json=manner.as_json)
     go = _in_fleet if _is_for_the_fleet(session, job, manner) else _here
     return go(session, job, spec, manner)
 

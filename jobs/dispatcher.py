@@ -2,11 +2,12 @@
 
 import click
 
-from pipeline.settings import Settings
+from jobs.role_options import role_options, role_settings
 
 
 @click.command(short_help="Run a fleet's dispatcher.")
-def dispatcher() -> None:
+@role_options
+def dispatcher(log_format: str | None, metrics_port: int | None) -> None:
     """Run a fleet's dispatcher: it hands out work by priority, and takes back what a dead worker held or Redis lost.
 
     Where it is down, workers end what they have and nothing more happens until one is up again. A second one does no
@@ -18,7 +19,5 @@ def dispatcher() -> None:
     """
     # Celery takes long to import, and no other command needs it.
     from workers.dispatcher import run_dispatcher
-    from workers.logs import log_to_stderr
 
-    log_to_stderr("dispatcher")
-    click.get_current_context().exit(run_dispatcher(Settings.from_environment()))
+    click.get_current_context().exit(run_dispatcher(role_settings("dispatcher", log_format, metrics_port)))

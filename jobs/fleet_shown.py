@@ -22,7 +22,12 @@ _ORDER = list(Role)
 
 def print_workers(fleet: Fleet, names: Mapping[str, str]) -> None:
     """A line for each; `names` has those of the jobs by their ids."""
-    print_table(_COLUMNS, [_cells(fleet, worker, names) for worker in _in_order(fleet)])
+    print_table(*workers_table(fleet, names))
+
+
+def workers_table(fleet: Fleet, names: Mapping[str, str]) -> tuple[tuple[Column, ...], list[list[str]]]:
+    """The same, to be shown by others."""
+    return _COLUMNS, [_cells(fleet, worker, names) for worker in _in_order(fleet)]
 
 
 def queue_words(found: InFleet) -> str:

@@ -1,13 +1,15 @@
-"""What a person sees while a job runs: a live bar on a terminal, a line now and then in a log."""
+"""What a person sees while a job runs: a live view on a terminal, a line now and then in a log."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.live import Live
+from rich.table import Table
 
 from jobs.tables import duration
+from jobs.view import Seen, view
 from pipeline.store.records import Progress as Figures
 
 #: Seconds between two lines where there is no terminal.
@@ -26,13 +28,16 @@ def waiting(console: Console, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def shown(console: Console, read: Callable[[], Figures], unit: str = "row") -> Iterator[Callable[[], None]]:
-    """Gives the function to call when the job's figures, which `read` reads, have changed. They count such units."""
-    meter = Meter(read(), unit=unit)
+def shown(
+    console: Console, look: Callable[[], Seen], errors: Callable[[int], Mapping[str, int]]
+) -> Iterator[Callable[[], None]]:
+    """Gives the function to call when what `look` sees has changed; `errors` are those by kind, of so many in all."""
+    first = look()
+    meter = Meter(first.figures, unit=first.unit)
     if console.is_terminal:
-        yield from _bar(console, read, meter)
+        yield from _live(console, look, errors, meter)
     else:
-        yield from _lines(console, read, meter)
+        yield from _lines(console, look, meter)
 
 
 class Meter:
@@ -62,25 +67,23 @@ def _tokens(figures: Figures) -> int:
     return figures.computed_tokens + figures.reused_tokens + figures.output_tokens
 
 
-def _bar(console: Console, read: Callable[[], Figures], meter: Meter) -> Iterator[Callable[[], None]]:
-    columns = (SpinnerColumn(), BarColumn(24), TextColumn("{task.completed}/{task.total} {task.description}"))
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
-        now = read()
-        task = bar.add_task(f"{meter.unit}s, starting", total=now.total, completed=now.recorded)
+def _live(
+    console: Console, look: Callable[[], Seen], errors: Callable[[int], Mapping[str, int]], meter: Meter
+) -> Iterator[Callable[[], None]]:
+    def frame() -> Table:
+        seen = look()
+        return view(seen, meter.words(seen.figures), errors(seen.figures.error))
 
-        def update() -> None:
-            now = read()
-            bar.update(task, completed=now.recorded, total=now.total, description=f"{meter.unit}s, {meter.words(now)}")
-
-        yield update
+    with Live(frame(), console=console, transient=True) as live:
+        yield lambda: live.update(frame(), refresh=True)
 
 
-def _lines(console: Console, read: Callable[[], Figures], meter: Meter) -> Iterator[Callable[[], None]]:
+def _lines(console: Console, look: Callable[[], Seen], meter: Meter) -> Iterator[Callable[[], None]]:
     last = time.monotonic()
 
     def update() -> None:
         nonlocal last
-        now = read()
+        now = look().figures
         if time.monotonic() - last >= _LINE_EVERY_S or now.recorded == now.total:
             last = time.monotonic()
             console.print(f"{now.recorded}/{now.total} {meter.unit}s, {meter.words(now)}", soft_wrap=True)

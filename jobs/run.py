@@ -5,11 +5,12 @@ from contextlib import suppress
 from functools import partial
 
 from jobs import exit_codes
+from jobs.conclusion import conclude
 from jobs.notices import send_notices
 from jobs.progress import shown, waiting
-from jobs.report import report
 from jobs.session import Session
 from jobs.tables import unit
+from jobs.view import Failures, Seen
 from pipeline.errors import PipelineError
 from pipeline.journey import Journey
 from pipeline.means import Means
@@ -41,7 +42,7 @@ def _carried_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, 
         raise
     if outcome is not Outcome.DONE:
         return _stopped(session, job, outcome)
-    return report(session, job, spec, as_json=as_json)
+    return conclude(session, job, spec, as_json=as_json)
 
 
 def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outcome:
@@ -57,7 +58,8 @@ def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outco
         session.settings.lease_s,
         partial(keys_of, session.database),
     )
-    with shown(session.notes, lambda: session.figures(job), unit(job)) as on_change:
+    errors = Failures(session.database, job.id).by_kind
+    with shown(session.notes, lambda: Seen(job.name, session.figures(job), unit=unit(job)), errors) as on_change:
         return runner.run(stop, lambda: find_job(session.database, job.id).state, on_change)
 
 

@@ -15,7 +15,7 @@ from jobs.standing import Standing, State, standing
 from jobs.tables import counted, duration, unit
 from pipeline.errors import NotFoundError
 from pipeline.settings import Settings
-from pipeline.store.database import open_database
+from pipeline.store.database import Database, open_database
 from pipeline.store.entries import NEWEST
 from pipeline.store.records import Progress
 
@@ -26,7 +26,8 @@ _FLEET_STAGES = ("queue", "load")
 @click.command(short_help="Tell how far a job is, and how fast.")
 @job_argument(default=NEWEST)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def status(job: str, as_json: bool) -> None:
+@click.option("--watch", "watched", is_flag=True, help="Show how it goes on until it ends; Ctrl-C ends the view only.")
+def status(job: str, as_json: bool, watched: bool) -> None:
     """Tell how far JOB is: a name, an id or the start of one, or `last`, the newest, which is the default.
 
     Rates are over the time from the first batch taken up to the latest one answered, pauses included. Of a job that a
@@ -46,10 +47,23 @@ def status(job: str, as_json: bool) -> None:
             raise
         _tell_fleet(fleet, as_json=as_json)
         return
+    if watched:
+        found = _watch(settings, database, found, as_json=as_json)
     if as_json:
         print_json(found)
     else:
         tell(found)
+
+
+def _watch(settings: Settings, database: Database, found: Standing, *, as_json: bool) -> Standing:
+    """Lines are for whoever reads them; what a script reads is the object at the end."""
+    # Only this needs the library for terminals, which takes a while to import.
+    from rich.console import Console
+
+    from jobs.watch import ENDED, watch
+
+    console = Console(stderr=as_json, highlight=False)
+    return watch(database, settings, found.job.id, console, {*ENDED, State.INTERRUPTED})
 
 
 def _tell_fleet(fleet: Fleet, *, as_json: bool) -> None:
@@ -68,7 +82,7 @@ def print_json(found: Standing) -> None:
 
 def tell(found: Standing) -> None:
     """In words, with what to type next."""
-    click.echo(f"{_sentence(found)}\n")
+    click.echo(f"{sentence(found)}\n")
     for name, text in _figures(found):
         click.echo(f"{name:<10}{text}")
     click.echo()
@@ -88,7 +102,7 @@ def tell_next(found: Standing) -> None:
         click.echo(f"{command}  {effect}")
 
 
-def _sentence(found: Standing) -> str:
+def sentence(found: Standing) -> str:
     name, total, finished = found.job.name, found.figures.total, found.figures.finished
     what, to_rows = unit(found.job), f" to {counted(found.n_rows or 0, 'row')}" if found.job.questions else ""
     so_far = f"{finished:,} of {counted(total, what)}{to_rows} finished" if total is not None else ""

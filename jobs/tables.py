@@ -3,11 +3,14 @@
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from pipeline.store.records import JobRecord
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 #: More of a cell is never shown, however wide the terminal; what a script needs whole, it asks for in another format.
 _CELL_CHARACTERS = 200
@@ -39,12 +42,13 @@ class Column:
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
     """Each row has a cell for each column. Line breaks, tabs and control characters are shown as spaces."""
-    cells = [[_cut(_one_line(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich(columns, cells)
+        from rich.console import Console
+
+        Console().print(rich_table(columns, rows))
     else:
-        for line in ([column.name for column in columns], *cells):
-            click.echo("\t".join(line))
+        for line in ([column.name for column in columns], *rows):
+            click.echo("\t".join(_cut(_one_line(cell)) for cell in line))
 
 
 def counted(count: int, noun: str) -> str:
@@ -78,10 +82,10 @@ def size(n_bytes: int) -> str:
     return f"{mib:.0f} MiB" if mib < 1000 else f"{mib / 1024:.1f} GiB"
 
 
-def _print_rich(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+def rich_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> "Table":
+    """For a terminal, each cell on one line."""
     # Only a terminal has need of it, and it takes a tenth of a second to import.
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -93,11 +97,11 @@ def _print_rich(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
         table.add_row(
             *(
                 # Kept on one line here and not by the column: rich narrows columns that may wrap before others.
-                Text(cell, style=_STYLES.get(cell, "") if column.kind == "word" else "", no_wrap=True)
+                Text(_cut(_one_line(cell)), style=_STYLES.get(cell, "") if column.kind == "word" else "", no_wrap=True)
                 for column, cell in zip(columns, row, strict=True)
             )
         )
-    Console().print(table)
+    return table
 
 
 def _one_line(cell: str) -> str:

@@ -2,7 +2,7 @@
 
 import click
 
-from pipeline.settings import Settings
+from jobs.role_options import role_options, role_settings
 
 
 @click.command(short_help="Run a whole fleet on this machine.")
@@ -13,7 +13,8 @@ from pipeline.settings import Settings
     multiple=True,
     help="A GPU worker's device, such as cuda:0; once for each worker.  [default: PIPELINE_DEVICE]",
 )
-def up(tokenizers: int, devices: tuple[str, ...]) -> None:
+@role_options
+def up(tokenizers: int, devices: tuple[str, ...], log_format: str | None, metrics_port: int | None) -> None:
     """Run dispatcher, tokenizers and GPU workers on this machine, and a private Redis where PIPELINE_BROKER_URL is not
     set. `pipeline submit` in another terminal then hands its jobs to them.
 
@@ -23,14 +24,11 @@ def up(tokenizers: int, devices: tuple[str, ...]) -> None:
     Example:
       pipeline up --device cuda:0 --device cuda:1
     """
-    from workers.logs import log_to_stderr
     from workers.up import run_all
-
-    log_to_stderr("up")
 
     def told() -> None:
         click.echo("Stopping once the batches in hand are recorded. Ctrl-C again stops at once.", err=True)
 
-    settings = Settings.from_environment()
+    settings = role_settings("up", log_format, metrics_port)
     click.echo("A fleet is starting. Submit jobs in another terminal; Ctrl-C ends it.", err=True)
     click.get_current_context().exit(run_all(settings, tokenizers, devices or (settings.device,), told))

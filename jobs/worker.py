@@ -4,6 +4,7 @@ import socket
 
 import click
 
+from jobs.role_options import role_options, role_settings
 from pipeline.errors import JobError
 from pipeline.settings import Settings
 
@@ -24,7 +25,8 @@ def worker() -> None:
     show_default=True,
     help="Processes that encode.",
 )
-def tokenizer(concurrency: int) -> None:
+@role_options
+def tokenizer(concurrency: int, log_format: str | None, metrics_port: int | None) -> None:
     """Turn texts into tokens and batches, on CPUs. Needs no model, but the place where the shards are.
 
     \b
@@ -32,16 +34,15 @@ def tokenizer(concurrency: int) -> None:
       pipeline worker tokenizer --concurrency 4
     """
     # Celery takes long to import, and no other command needs it.
-    from workers.logs import log_to_stderr
     from workers.tokenizer import run_tokenizer
 
-    log_to_stderr("tokenizer")
-    click.get_current_context().exit(run_tokenizer(Settings.from_environment(), concurrency))
+    click.get_current_context().exit(run_tokenizer(role_settings("tokenizer", log_format, metrics_port), concurrency))
 
 
 @worker.command()
 @click.option("--device", help="cpu, cuda, cuda:1, ... One worker has one device.  [default: PIPELINE_DEVICE]")
-def gpu(device: str | None) -> None:
+@role_options
+def gpu(device: str | None, log_format: str | None, metrics_port: int | None) -> None:
     """Answer batches on one device; the model is that of the batches' job, and stays loaded.
 
     \b
@@ -49,10 +50,8 @@ def gpu(device: str | None) -> None:
       pipeline worker gpu --device cuda:0
     """
     from workers.guard import run_guarded
-    from workers.logs import log_to_stderr
 
-    log_to_stderr("gpu")
-    settings = Settings.from_environment()
+    settings = role_settings("gpu", log_format, metrics_port)
     click.get_current_context().exit(run_guarded(settings, device or settings.device))
 
 

@@ -2,11 +2,13 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.errors import JobError, SpecError
+
+LOG_FORMATS = ("text", "json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class Settings:
     source_url: str | None = field(default=None, repr=False)
     lost_after_s: float = 60.0  #: PIPELINE_LOST_AFTER_S: what the broker was told of and nobody took is told again
     batch_seconds: float = 10.0  #: PIPELINE_BATCH_SECONDS: what a batch of a fleet should take
+    log_format: str = "text"  #: PIPELINE_LOG_FORMAT: how the processes of a fleet write their lines, of LOG_FORMATS
+    #: PIPELINE_UI_TOKEN: what whoever looks at `pipeline ui` must know
+    ui_token: str | None = field(default=None, repr=False)
+    metrics_port: int | None = None  #: PIPELINE_METRICS_PORT: where a process of a fleet serves its metrics
 
     def make_home(self) -> Path:
         """The home directory, there now and writable. Raises JobError where that cannot be."""
@@ -85,7 +91,18 @@ class Settings:
             source_url=environment.get("PIPELINE_SOURCE_URL") or None,
             lost_after_s=float(_whole(environment, "PIPELINE_LOST_AFTER_S", int(usual.lost_after_s))),
             batch_seconds=float(_whole(environment, "PIPELINE_BATCH_SECONDS", int(usual.batch_seconds))),
+            log_format=_one_of(environment, "PIPELINE_LOG_FORMAT", LOG_FORMATS),
+            ui_token=environment.get("PIPELINE_UI_TOKEN") or None,
+            metrics_port=_whole(environment, "PIPELINE_METRICS_PORT", 0, least=0) or None,
         )
+
+
+def _one_of(environment: Mapping[str, str], name: str, words: Sequence[str]) -> str:
+    """The first is the default."""
+    word = environment.get(name) or words[0]
+    if word not in words:
+        raise SpecError(f"{name} is {word!r}; it must be {' or '.join(words)}.")
+    return word
 
 
 def _whole(environment: Mapping[str, str], name: str, default: int, *, least: int = 1) -> int:

@@ -8,10 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
+from prometheus_client import CollectorRegistry, generate_latest
 
 from jobs.cli import cli
+from pipeline.inference.vitals import Vitals
 from pipeline.settings import Settings
+from pipeline.store.database import open_database
+from pipeline.store.dispatch import Recovered
+from workers.metrics.answered import AnsweredMetrics, DeviceMetrics
+from workers.metrics.encoded import EncodedMetrics
+from workers.metrics.queued import QueuedMetrics
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -24,7 +32,18 @@ def services() -> dict[str, dict[str, object]]:
     compose = Path(sys.executable).with_name("docker-compose")
     command = [compose] if compose.is_file() else [shutil.which("docker") or "docker", "compose"]
     done = subprocess.run(
-        [*command, "-f", ROOT / "docker-compose.yml", "--profile", "ask", "config", "--format", "json"],
+        [
+            *command,
+            "-f",
+            ROOT / "docker-compose.yml",
+            "--profile",
+            "ask",
+            "--profile",
+            "metrics",
+            "config",
+            "--format",
+            "json",
+        ],
         capture_output=True,
         text=True,
     )
@@ -33,7 +52,7 @@ def services() -> dict[str, dict[str, object]]:
 
 
 def test_it_has_every_role_a_broker_and_a_database(services):
-    assert set(services) == {*ROLES, "redis", "postgres", "submit"}
+    assert set(services) == {*ROLES, "redis", "postgres", "submit", "prometheus", "grafana"}
 
 
 @pytest.mark.parametrize("role", [*ROLES, "submit"])
@@ -69,6 +88,42 @@ def test_the_broker_has_the_limits_that_it_needs_and_keeps_nothing(services):
     options = dict(zip(command[1::2], command[2::2], strict=True))
     assert options["--maxmemory-policy"] == "noeviction"
     assert (options["--maxmemory"], options["--save"], options["--appendonly"]) == ("256mb", "", "no")
+
+
+def test_prometheus_looks_for_every_role_where_it_serves_its_metrics(services):
+    (scrape,) = yaml.safe_load((ROOT / "monitoring/prometheus.yml").read_text())["scrape_configs"]
+    (found,) = scrape["dns_sd_configs"]
+    assert set(found["names"]) == set(ROLES)
+    assert {services[role]["environment"]["PIPELINE_METRICS_PORT"] for role in ROLES} == {str(found["port"])}
+
+
+def test_the_dashboard_is_only_there_where_it_is_asked_for_and_its_files_are(services):
+    for name in ("prometheus", "grafana"):
+        assert services[name]["profiles"] == ["metrics"]
+        mounted = [volume["source"] for volume in services[name]["volumes"] if volume["type"] == "bind"]
+        assert mounted
+        assert all(Path(source).is_file() for source in mounted)
+    assert services["grafana"]["ports"][0]["host_ip"] == "127.0.0.1"
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are(tmp_path):
+    settings = Settings(home=tmp_path, database_url=f"sqlite:///{tmp_path}/pipeline.db")
+    registries = [CollectorRegistry() for _ in range(3)]
+    AnsweredMetrics(registries[0])
+    registries[0].register(DeviceMetrics(lambda: 0.0, Vitals))
+    EncodedMetrics(registries[1])
+    registries[2].register(QueuedMetrics(open_database(settings), Recovered, lambda: (None, 0)))
+    text = "".join(generate_latest(registry).decode() for registry in registries)
+    there = {
+        name + ending
+        for name, kind in re.findall(r"^# TYPE (pipeline_\w+) (\w+)", text, re.MULTILINE)
+        for ending in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))
+    }
+    dashboard = json.loads((ROOT / "monitoring/pipeline.json").read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    names = {name for expression in asked for name in re.findall(r"pipeline_\w+", expression)}
+    assert len(names) > 12
+    assert names <= there
 
 
 def test_what_the_images_set_are_settings_and_what_they_copy_is_there():

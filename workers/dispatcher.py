@@ -17,13 +17,16 @@ from pipeline.ingest.places import delete
 from pipeline.ingest.token_files import TokenFiles, attempts
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
-from pipeline.store.dispatch import Dispatch
+from pipeline.store.dispatch import Dispatch, Recovered
 from pipeline.store.records import Bell, Role, WorkerRecord, WorkerState
 from pipeline.store.registry import News, Registry
 from workers.broker.doorbell import Doorbell
 from workers.credit import Credit
 from workers.heartbeat import Heartbeat
 from workers.keys import keys_of
+from workers.logs import about
+from workers.metrics.endpoint import new_registry, served
+from workers.metrics.queued import QueuedMetrics
 from workers.process import StopRequest
 from workers.submissions import caring
 
@@ -68,6 +71,7 @@ class Dispatcher:
         self._clock = clock
         self._tokens, self._credit = TokenFiles(), Credit()
         self._sight = Sight()
+        self.recovered = Recovered()  #: all since it started
         self._recovered_at = -math.inf
         self._trusts_leases_from = -math.inf
 
@@ -93,11 +97,16 @@ class Dispatcher:
         state = WorkerState.BLOCKED if sight.trouble else WorkerState.BUSY
         return {"state": state, "note": sight.trouble, "facts": sight.as_json()}
 
+    def broker(self) -> tuple[dict[str, int] | None, int]:
+        """Messages by queue, and bytes used, as they were last seen."""
+        return self._sight.queued, self._sight.used
+
     def _recover(self) -> None:
         """What expired or was lost is pending again; what is finished is done."""
         self._sight = self._look()
         trusts_leases = self._clock() >= self._trusts_leases_from
         recovered = self._dispatch.recover(self._lost_after_s(), trusts_leases=trusts_leases)
+        self.recovered += recovered
         if recovered.expired or recovered.split or recovered.dead:
             _LOG.warning("Of workers that died or fell silent: %s", recovered)
         if done := self._dispatch.complete_jobs():
@@ -161,7 +170,8 @@ class Dispatcher:
 
     def _ring_batches(self, bells: list[Bell]) -> None:
         for place, bell in enumerate(bells):
-            payload = self._payload(bell)
+            with about(job=bell.job_id, shard=bell.shard_no, batch=bell.batch_no):
+                payload = self._payload(bell)
             try:
                 self._credit.sent(self._doorbell.ring_batch(bell.job_id, bell.batch_no, payload))
             except TryAgain as error:
@@ -202,10 +212,13 @@ def run_dispatcher(settings: Settings) -> int:
     dispatcher = Dispatcher(
         Dispatch(database, partial(keys_of, database)), registry, Doorbell(settings.required_broker_url()), settings
     )
+    metrics = new_registry()
+    metrics.register(QueuedMetrics(database, lambda: dispatcher.recovered, dispatcher.broker))
     stop = StopRequest(lambda: None)
     # Whoever sees its name may ask it to stop.
     with stop.listening():
         worker_id = registry.enter(Role.DISPATCHER, socket.gethostname(), os.getpid())
-        with Heartbeat(registry, worker_id, dispatcher.facts).beating(), caring(database):
+        beating = Heartbeat(registry, worker_id, dispatcher.facts).beating()
+        with about(worker=worker_id), beating, caring(database), served(metrics, settings.metrics_port):
             dispatcher.run(lambda: stop.asked)
     return 0

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from pipeline.errors import ModelError, PipelineError, TryAgain
 from pipeline.inference.device import choose_device
+from pipeline.inference.vitals import vitals
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.ledger import Ledger
@@ -23,7 +24,9 @@ from workers.guard import TRY_AGAIN
 from workers.hands import Hands
 from workers.heartbeat import Heartbeat
 from workers.loaded import Loaded
-from workers.logs import log_to_stderr
+from workers.logs import about, log_to_stderr
+from workers.metrics.answered import AnsweredMetrics, DeviceMetrics
+from workers.metrics.endpoint import new_registry, served
 from workers.tally import Tally
 
 
@@ -44,10 +47,13 @@ def run_gpu(settings: Settings, device: str) -> int:
             yield
         heartbeat.beat()
 
-    hands = Hands(worker_id, ledger, Loaded(database, settings, loading).answering, tally, settings.lease_s)
+    loaded, metrics = Loaded(database, settings, loading), new_registry()
+    metrics.register(DeviceMetrics(tally.busy_s, lambda: vitals(loaded.engines(), device)))
+    on_recorded = AnsweredMetrics(metrics).count
+    hands = Hands(worker_id, ledger, loaded.answering, tally, settings.lease_s, on_recorded)
     app = make_app(settings.required_broker_url())
     app.task(name=ANSWER)(hands.receive)
-    with heartbeat.beating(), hands.working():
+    with about(worker=worker_id), heartbeat.beating(), served(metrics, settings.metrics_port), hands.working():
         return run_solo(app, "gpu", on_stop=hands.stop)
 
 
@@ -62,9 +68,10 @@ def _require_device(registry: Registry, worker_id: str, device: str) -> None:
 
 def main() -> None:
     """`python -m workers.gpu DEVICE`."""
-    log_to_stderr("gpu")
     try:
-        sys.exit(run_gpu(Settings.from_environment(), sys.argv[1]))
+        settings = Settings.from_environment()
+        log_to_stderr("gpu", settings.log_format)
+        sys.exit(run_gpu(settings, sys.argv[1]))
     except PipelineError as error:
         sys.stderr.write(f"Error: {error}\n")
         sys.exit(TRY_AGAIN if isinstance(error, TryAgain) else 1)

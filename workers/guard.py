@@ -14,6 +14,7 @@ from pipeline.store.database import open_database
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Role, WorkerRecord, WorkerState
 from pipeline.store.registry import Registry
+from workers.logs import about
 from workers.supervisor import Child, Supervisor, describe_exit
 
 _LOG = logging.getLogger(__name__)
@@ -61,6 +62,10 @@ class Guard:
             return self._at_start < _AT_START or self._give_up(
                 f"Its process ended at its start, {_AT_START} times in a row: {what}."
             )
+        with about(worker=record.id):
+            return self._died_known(record, what)
+
+    def _died_known(self, record: WorkerRecord, what: str) -> bool:
         if record.state is WorkerState.FAILED:
             return False
         self._at_start = 0
@@ -127,7 +132,11 @@ def run_guarded(settings: Settings, device: str) -> int:
     database = open_database(settings)
     guard = Guard(Ledger(database), Registry(database), device)
     guard.forget_failures()
-    child = Child(f"gpu {device}", [sys.executable, "-m", "workers.gpu", device], os.environ)
+    environment = os.environ | {
+        "PIPELINE_LOG_FORMAT": settings.log_format,
+        "PIPELINE_METRICS_PORT": str(settings.metrics_port or 0),
+    }
+    child = Child(f"gpu {device}", [sys.executable, "-m", "workers.gpu", device], environment)
     supervisor = Supervisor(
         [child],
         lambda name, pid, returncode: guard.died(pid, returncode),

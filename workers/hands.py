@@ -5,9 +5,8 @@ import os
 import queue
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -16,9 +15,11 @@ from typing import TypeVar
 from pipeline.answering import Answered, Answering
 from pipeline.errors import DeviceLost, JobError, NotFoundError, PipelineError, RefusedError, TryAgain
 from pipeline.messages import Payload, unpack
+from pipeline.rows import BatchTiming, Completion
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim
 from workers.holding import Holding
+from workers.logs import about, in_context
 from workers.tally import Tally
 
 _T = TypeVar("_T")
@@ -44,10 +45,16 @@ class Hands:
     """`receive` is called by whoever hears the broker; it returns once there is room for the next batch."""
 
     def __init__(
-        self, owner: str, ledger: Ledger, answering: Callable[[str], Answering], tally: Tally, lease_s: float
+        self,
+        owner: str,
+        ledger: Ledger,
+        answering: Callable[[str], Answering],
+        tally: Tally,
+        lease_s: float,
+        on_recorded: Callable[[Sequence[Completion], BatchTiming], None] = lambda completions, timing: None,
     ) -> None:
         self._owner, self._ledger, self._answering, self._tally = owner, ledger, answering, tally
-        self._lease_s = lease_s
+        self._lease_s, self._on_recorded = lease_s, on_recorded
         self._holding = Holding(ledger, lease_s)
         self._room = threading.Semaphore(_WAITING)
         self._orders: queue.Queue[Order | None] = queue.Queue()
@@ -59,7 +66,7 @@ class Hands:
     def working(self) -> Iterator[None]:
         """Until the block ends: then the batch in hand is answered and recorded, and what waits is given back."""
         threads = [
-            threading.Thread(target=_or_exit, args=(work,), name=work.__name__, daemon=True)
+            threading.Thread(target=in_context(partial(_or_exit, work)), name=work.__name__, daemon=True)
             for work in (self._compute, self._record)
         ]
         with self._holding.renewed():
@@ -79,6 +86,10 @@ class Hands:
 
     def receive(self, job_id: str, batch_no: int, message: bytes | None) -> None:
         """A message may come twice, late, or damaged: what the ledger does not give is dropped."""
+        with about(job=job_id, batch=batch_no):
+            self._receive(job_id, batch_no, message)
+
+    def _receive(self, job_id: str, batch_no: int, message: bytes | None) -> None:
         while not self._room.acquire(timeout=_LOOK_S):
             if self._stopping.is_set():
                 return
@@ -102,8 +113,9 @@ class Hands:
     def _compute(self) -> None:
         while (order := self._orders.get()) is not None:
             self._room.release()
-            if self._stopping.is_set() or not self._answer(order):
-                self._give_back(order.claim)
+            with _about(order.claim):
+                if self._stopping.is_set() or not self._answer(order):
+                    self._give_back(order.claim)
         self._answered.put(None)
 
     def _answer(self, order: Order) -> bool:
@@ -141,13 +153,18 @@ class Hands:
 
     def _record(self) -> None:
         while (answered := self._answered.get()) is not None:
-            completions, timing = answered.written()
-            finish = partial(self._ledger.finish, answered.claim, completions, timing, answered.device)
-            if self._until_written(finish):
-                self._tally.count(len(completions), timing)
-            else:
-                _LOG.warning("Batch %d was answered too late; another's answers count.", answered.claim.batch_no)
-            self._holding.drop(answered.claim)
+            with _about(answered.claim):
+                self._write(answered)
+
+    def _write(self, answered: Answered) -> None:
+        completions, timing = answered.written()
+        finish = partial(self._ledger.finish, answered.claim, completions, timing, answered.device)
+        if self._until_written(finish):
+            self._tally.count(len(completions), timing)
+            self._on_recorded(completions, timing)
+        else:
+            _LOG.warning("Batch %d was answered too late; another's answers count.", answered.claim.batch_no)
+        self._holding.drop(answered.claim)
 
     def _give_back(self, claim: Claim) -> None:
         self._holding.drop(claim)
@@ -168,6 +185,10 @@ class Hands:
                 time.sleep(_AGAIN_S)
 
 
+def _about(claim: Claim) -> AbstractContextManager[None]:
+    return about(job=claim.job_id, shard=claim.shard_no, batch=claim.batch_no)
+
+
 def _payload(claim: Claim, message: bytes | None) -> Payload | None:
     if message is None:
         return None
@@ -185,5 +206,5 @@ def _or_exit(work: Callable[[], None]) -> None:
     try:
         work()
     except BaseException:
-        traceback.print_exc()
+        _LOG.critical("A fault of the program ends this process.", exc_info=True)
         os._exit(FAULT)

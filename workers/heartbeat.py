@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from pipeline.errors import PipelineError
 from pipeline.store.registry import News, Registry
+from workers.logs import in_context
 
 _LOG = logging.getLogger(__name__)
 #: Seconds between two signs of life.
@@ -24,7 +25,7 @@ class Heartbeat:
     @contextmanager
     def beating(self) -> Iterator[None]:
         """The record is gone when the block ends, however it ends."""
-        thread = threading.Thread(target=self._beat_on, name="heartbeat", daemon=True)
+        thread = threading.Thread(target=in_context(self._beat_on), name="heartbeat", daemon=True)
         thread.start()
         try:
             yield

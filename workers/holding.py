@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim
+from workers.logs import in_context
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class Holding:
     @contextmanager
     def renewed(self) -> Iterator[None]:
         """Every third of the lease."""
-        thread = threading.Thread(target=self._renew, name="leases", daemon=True)
+        thread = threading.Thread(target=in_context(self._renew), name="leases", daemon=True)
         thread.start()
         try:
             yield

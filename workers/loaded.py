@@ -39,6 +39,10 @@ class Loaded:
         self._models: OrderedDict[tuple[object, ...], _Warm] = OrderedDict()
         self._jobs: OrderedDict[str, Answering] = OrderedDict()
 
+    def engines(self) -> list[Engine]:
+        """Of the models in memory; may be asked by any thread."""
+        return [model.engine for model in list(self._models.values())]
+
     def answering(self, job_id: str) -> Answering:
         """Raises JobError where this machine cannot answer the job."""
         if job_id not in self._jobs:

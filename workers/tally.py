@@ -62,6 +62,11 @@ class Tally:
             self._rows += rows
             self._tokens += timing.computed_tokens + timing.reused_tokens + timing.output_tokens
 
+    def busy_s(self) -> float:
+        """At batches that have ended."""
+        with self._lock:
+            return self._busy_s
+
     def facts(self) -> News:
         with self._lock:
             return {

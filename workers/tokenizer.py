@@ -6,13 +6,14 @@ import math
 import os
 import socket
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from pipeline.buckets import budget
 from pipeline.costs import Costs, usual_costs
-from pipeline.encoding import Encoding
+from pipeline.encoding import Encoded, Encoding
 from pipeline.errors import JobError, PipelineError, TryAgain
 from pipeline.ingest import token_files
 from pipeline.ingest.places import fetched, join
@@ -30,6 +31,9 @@ from workers.broker.app import ENCODE, make_app
 from workers.broker.celery_worker import run_prefork
 from workers.heartbeat import Heartbeat
 from workers.lease import kept
+from workers.logs import about
+from workers.metrics.encoded import EncodedMetrics
+from workers.metrics.endpoint import new_registry, served
 
 _LOG = logging.getLogger(__name__)
 #: Jobs whose tokenizer and template a process keeps ready.
@@ -39,16 +43,27 @@ _JOBS = 8
 class TokenizerDesk:
     """One process of the pool. Its connections to the database are its own."""
 
-    def __init__(self, database: Database, settings: Settings, owner: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        owner: str,
+        on_encoded: Callable[[Encoded], None] = lambda encoded: None,
+    ) -> None:
         self._database, self._settings, self._owner = database, settings, owner
+        self._on_encoded = on_encoded
         self._ledger = Ledger(database)
         self._encodings: OrderedDict[str, Encoding] = OrderedDict()
 
     def encode(self, job_id: str, shard_no: int) -> None:
         """A message may come twice or late: what the ledger does not give is dropped."""
-        claim = self._claim(job_id, shard_no)
-        if claim is None:
-            return
+        with about(worker=self._owner, job=job_id, shard=shard_no):
+            claim = self._claim(job_id, shard_no)
+            if claim is not None:
+                self._encode_claimed(claim)
+
+    def _encode_claimed(self, claim: ShardClaim) -> None:
+        job_id, shard_no = claim.job_id, claim.shard_no
         try:
             with kept(self._ledger.renew_shard, claim, self._settings.lease_s):
                 self._encode(claim)
@@ -88,6 +103,7 @@ class TokenizerDesk:
             prompt_tokens=encoded.prompt_tokens,
             planned_tokens=encoded.planned_tokens,
         )
+        self._on_encoded(encoded)
 
     def _encoding(self, job: JobRecord) -> Encoding:
         if job.id not in self._encodings:
@@ -124,16 +140,21 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
     app = make_app(settings.required_broker_url())
     # Opened where they are used: connections are not to be shared with the processes of the pool.
     desks: list[TokenizerDesk] = []
+    metrics = new_registry()
+    encoded = EncodedMetrics(metrics)
+
+    def new_desk() -> TokenizerDesk:
+        return TokenizerDesk(open_database(settings), settings, worker_id, encoded.tell)
 
     def open_desk() -> None:
         """At the start of each process, or, where the database was away then, when it has something to do."""
         with suppress(PipelineError):
-            desks.append(TokenizerDesk(open_database(settings), settings, worker_id))
+            desks.append(new_desk())
 
     def encode(job_id: str, shard_no: int) -> None:
         try:
             if not desks:
-                desks.append(TokenizerDesk(open_database(settings), settings, worker_id))
+                desks.append(new_desk())
             desks[0].encode(job_id, shard_no)
         except PipelineError as error:
             _LOG.warning("Shard %d of job %s is left to be sent again: %s", shard_no, job_id, error)
@@ -141,7 +162,7 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
     app.task(name=ENCODE)(encode)
     heartbeat.beat()
     heartbeat.pause_at_forks()
-    with heartbeat.beating():
+    with about(worker=worker_id), heartbeat.beating(), encoded.listening(), served(metrics, settings.metrics_port):
         return run_prefork(app, "tokenizer", concurrency, on_child_start=open_desk)
 
 

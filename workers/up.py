@@ -21,8 +21,8 @@ def run_all(settings: Settings, tokenizers: int, devices: tuple[str, ...], on_st
     # Once, before several processes find it missing; and what is wrong with it is told once.
     open_database(settings).dispose()
     with _broker(settings, home / "redis") as (server, broker_url):
-        environment = os.environ | {"PIPELINE_BROKER_URL": broker_url}
-        commands = [*server, *_roles(tokenizers, devices)]
+        environment = os.environ | {"PIPELINE_BROKER_URL": broker_url, "PIPELINE_LOG_FORMAT": settings.log_format}
+        commands = [*server, *_roles(tokenizers, devices, settings.metrics_port)]
         children = [Child(name, argv, environment) for name, argv in commands]
         return Supervisor(children, on_stop=on_stop, grace_s=_GRACE_S).run()
 
@@ -37,11 +37,16 @@ def _broker(settings: Settings, directory: Path) -> Iterator[tuple[list[tuple[st
         yield [("redis", argv)], url
 
 
-def _roles(tokenizers: int, devices: tuple[str, ...]) -> list[tuple[str, list[str]]]:
+def _roles(tokenizers: int, devices: tuple[str, ...], port: int | None) -> list[tuple[str, list[str]]]:
+    """Metrics are served on `port` and those after it: the dispatcher's, the tokenizers', the GPU workers' in order."""
     command = [sys.executable, "-m", "jobs"]
-    gpus = [(f"gpu {device}", [*command, "worker", "gpu", "--device", device]) for device in devices]
-    return [
-        *gpus,
-        ("tokenizer", [*command, "worker", "tokenizer", "--concurrency", str(tokenizers)]),
+    roles = [
         ("dispatcher", [*command, "dispatcher"]),
+        ("tokenizer", [*command, "worker", "tokenizer", "--concurrency", str(tokenizers)]),
+        *((f"gpu {device}", [*command, "worker", "gpu", "--device", device]) for device in devices),
     ]
+    if port is not None:
+        roles = [(name, [*argv, "--metrics-port", str(port + place)]) for place, (name, argv) in enumerate(roles)]
+    dispatcher, tokenizer, *gpus = roles
+    # In the order in which they are stopped.
+    return [*gpus, tokenizer, dispatcher]

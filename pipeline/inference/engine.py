@@ -65,6 +65,14 @@ class Engine:
         self._constraints = constraints
 
     @property
+    def prefixes(self) -> PrefixStore:
+        return self._prefixes
+
+    @property
+    def lanes(self) -> LanePool:
+        return self._pool
+
+    @property
     def device(self) -> str:
         return str(self._model.device)
 

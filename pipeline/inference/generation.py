@@ -46,7 +46,7 @@ class Generation:
         guide: Guide | None = None,
     ) -> None:
         self._model, self._stem, self._rule, self._picker = model, stem, rule, picker
-        self._capacity, self._report, self._guide = capacity, report, guide
+        self._capacity, self._report, self._guide, self._pool = capacity, report, guide, pool
         # What must come next needs no logits, unless they are to be told; how much of it a forward reads beside a row's
         # own tokens depends on other rows, and so do last digits.
         self._skips = guide is not None and report is None and not model.deterministic
@@ -63,6 +63,7 @@ class Generation:
             newcomers = self._admit()
             with watch.stage("prefill" if newcomers else "decode"):
                 self._step(newcomers)
+            self._pool.in_use = len(self._crew.answers)
 
     def _admit(self) -> list[tuple[Rank, list[Answer]]]:
         """The longest rows first, for they may take longest; a row that no forward holds runs when it is alone."""

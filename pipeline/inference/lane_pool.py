@@ -14,10 +14,16 @@ class LanePool:
         self._shape, self.max_bytes = shape, max_bytes
         self._blocks: dict[int, Lanes] = {}
         self._wanted: dict[int, int] = {}
+        self.in_use = 0  #: rows that are being decoded
 
     @property
     def nbytes(self) -> int:
         return sum(block.nbytes for block in self._blocks.values())
+
+    @property
+    def count(self) -> int:
+        """Lanes that are held, used or not; may be asked from another thread."""
+        return sum(block.count for block in list(self._blocks.values()))
 
     def open(self, tokens: Sequence[int]) -> Mapping[int, Lanes]:
         """Blocks by capacity for rows that may need so many tokens each.

@@ -41,6 +41,7 @@ class PrefixStore:
         self._memory = PrefixMemory(max_bytes, device)
         self._host = PrefixMemory(host_bytes, torch.device("cpu"))
         self._disk, self._ttl_s, self._clock = disk, ttl_s, clock
+        self.evictions = 0  #: nodes that left a memory for lack of room
 
     @classmethod
     def open(cls, model: LanguageModel, settings: Settings) -> "PrefixStore":
@@ -91,8 +92,9 @@ class PrefixStore:
 
     def _remember(self, path: Path, kept: Kept) -> None:
         for left, old in self._memory.put(path, kept):
+            self.evictions += 1
             if self._host.fits(old.node):
-                self._host.put(left, old)
+                self.evictions += len(self._host.put(left, old))
 
     def _write(self, path: Path, node: Node) -> None:
         if self._disk is not None:

@@ -33,6 +33,11 @@ class Recovered:
     split: int = 0
     dead: int = 0
 
+    def __add__(self, other: "Recovered") -> "Recovered":
+        return Recovered(
+            self.expired + other.expired, self.lost + other.lost, self.split + other.split, self.dead + other.dead
+        )
+
 
 class Dispatch:
     """Two at once are harmless. `keys_of` gives (row_id, key) of each row of a shard, whichever job's it is."""

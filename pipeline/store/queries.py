@@ -58,6 +58,15 @@ def list_jobs(engine: Engine) -> list[JobRecord]:
         return [job_record(row) for row in connection.execute(_newest_first())]
 
 
+def count_jobs(engine: Engine) -> dict[JobState, int]:
+    """By state; without those of which there is none."""
+    with reading(engine) as connection:
+        return {
+            row.state: row.n
+            for row in connection.execute(select(jobs.c.state, func.count().label("n")).group_by(jobs.c.state))
+        }
+
+
 def progress(engine: Engine, job_id: str) -> Progress:
     """Of one moment, and as quick for ten million rows as for ten. Raises NotFoundError."""
     with reading(engine) as connection:

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine, text
@@ -23,6 +25,7 @@ from pipeline.store.database import open_database
 from pipeline.store.queries import list_jobs
 from pipeline.store.records import JobRecord, JobState
 from tests.fleet.sight import Answers, Sight
+from tests.ports import free_port
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
 from workers.tether import tether
@@ -44,6 +47,7 @@ class Fleet:
     variables: dict[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     posts: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: who belongs to it when nothing is broken
+    ports: dict[str, int] = field(default_factory=dict)  #: where each of these serves its metrics
 
     @property
     def environment(self) -> dict[str, str]:
@@ -91,6 +95,8 @@ class Fleet:
         self.posts = {"dispatcher": ("dispatcher",), "tokenizer": ("worker", "tokenizer")}
         self.posts |= {f"gpu{number}": ("worker", "gpu", "--device", "cpu") for number in range(gpus)}
         for name in self.posts:
+            self.ports[name] = free_port()
+            self.posts[name] += ("--metrics-port", str(self.ports[name]))
             self.restart(name)
 
     def restart(self, name: str) -> None:
@@ -182,6 +188,17 @@ class Fleet:
 
     def jobs(self) -> list[JobRecord]:
         return list_jobs(self.engine)
+
+    def metrics(self, name: str) -> dict[str, float]:
+        """By name and labels, as Prometheus reads them; none where nobody answers yet."""
+        try:
+            answer = urlopen(f"http://127.0.0.1:{self.ports[name]}/metrics", timeout=10)
+        except URLError:
+            return {}
+        with answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {sample: float(value) for sample, _, value in pairs}
 
     def freeze_at_work(self, name: str) -> int:
         """Stops a worker that is at a batch of the job, and in no transaction that others would wait for; its pid."""

@@ -5,9 +5,14 @@ import pytest
 from rich.console import Console
 
 from jobs.progress import Meter, reuse, shown, waiting
+from jobs.view import Seen
 from pipeline.store.records import Progress
 
 START = Progress(total=100, ok=10, computed_tokens=1000, reused_tokens=0, output_tokens=50)
+
+
+def no_errors(count):
+    return {}
 
 
 def figures(finished, **tokens):
@@ -57,7 +62,7 @@ def log():
 
 def test_in_a_log_the_end_is_one_line(log):
     states = iter([figures(10), figures(50), figures(100)])
-    with shown(log, lambda: next(states)) as on_change:
+    with shown(log, lambda: Seen("night", next(states)), no_errors) as on_change:
         on_change()
         on_change()
     (line,) = log.file.getvalue().splitlines()
@@ -69,9 +74,9 @@ def test_in_a_log_waiting_is_a_line_before(log):
         assert log.file.getvalue() == "Loading ...\n"
 
 
-def test_on_a_terminal_the_bar_shows_the_newest_figures():
+def test_on_a_terminal_the_view_shows_the_newest_figures():
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
     states = iter([figures(10), figures(10), figures(100)])
-    with shown(console, lambda: next(states)) as on_change:
+    with shown(console, lambda: Seen("night", next(states)), no_errors) as on_change:
         on_change()
-    assert "100/100 rows, " in console.file.getvalue()
+    assert "100/100 rows" in console.file.getvalue()

@@ -118,3 +118,10 @@ def test_a_home_that_cannot_be_made(tmp_path):
         f"The directory {tmp_path / 'file' / 'home'} cannot be written to: Not a directory. "
         "Set PIPELINE_HOME to a directory that you may write to."
     )
+
+
+def test_a_log_is_text_or_json():
+    assert Settings.from_environment({}).log_format == "text"
+    assert Settings.from_environment({"PIPELINE_LOG_FORMAT": "json"}).log_format == "json"
+    with pytest.raises(SpecError, match="PIPELINE_LOG_FORMAT is 'xml'; it must be text or json"):
+        Settings.from_environment({"PIPELINE_LOG_FORMAT": "xml"})

@@ -1,0 +1,109 @@
+"""The pages of all jobs, by their addresses. It only reads, and shows no text of a row."""
+
+import hmac
+import math
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+from jobs.pages.page import jobs_page, message_page, report_page
+from jobs.standing import State, all_standings, standing
+from pipeline.errors import NotFoundError, PipelineError
+from pipeline.settings import Settings
+from pipeline.store.course import course
+from pipeline.store.database import Database
+from pipeline.store.transactions import database_name
+
+#: Seconds between two looks at what goes on, at least; and of the time, making pages takes one part in so many.
+_LOOK_S, _PATIENCE = 5, 20
+_COOKIE = "pipeline_token"
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_LIVE = (State.CUTTING, State.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """To one request."""
+
+    status: HTTPStatus
+    body: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Site:
+    """Without a token it answers those alone who call it by a local name: a page from elsewhere whose own name was made
+    to lead here would call it by that name."""
+
+    def __init__(self, database: Database, settings: Settings, token: str | None) -> None:
+        self._database, self._settings, self._token = database, settings, token
+        # One page at a time: each reads all results of a job.
+        self._lock = threading.Lock()
+
+    def answer(self, target: str, headers: Mapping[str, str]) -> Answer:
+        """`target` is the path with its query; the names of `headers` are as they were sent."""
+        path, _, query = target.partition("?")
+        given = parse_qs(query).get("token", [""])[0]
+        if self._token is None:
+            if not _is_local(headers.get("Host", "")):
+                return _told(HTTPStatus.FORBIDDEN, "It answers only where it is called localhost.")
+        elif given and self._is_token(given):
+            cookie = f"{_COOKIE}={given}; HttpOnly; SameSite=Lax; Path=/"
+            # Two slashes would lead to another site.
+            here = f"/{path.lstrip('/')}"
+            return Answer(HTTPStatus.SEE_OTHER, "", {"Location": here, "Set-Cookie": cookie})
+        elif not self._is_token(_token_of(headers)):
+            told = "Add ?token= and the token to the address. It was shown where pipeline ui was started."
+            return _told(HTTPStatus.UNAUTHORIZED, told)
+        try:
+            with self._lock:
+                return self._page(path)
+        except NotFoundError as error:
+            return _told(HTTPStatus.NOT_FOUND, str(error))
+        except PipelineError as error:
+            return _told(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+    def _page(self, path: str) -> Answer:
+        began = time.monotonic()
+        match path.split("/"):
+            case ["", ""]:
+                found = all_standings(self._database, self._settings)
+                refresh_s = _LOOK_S if any(each.state in _LIVE for each in found) else None
+                return Answer(HTTPStatus.OK, jobs_page(found, database_name(self._database), refresh_s))
+            case ["", "jobs", job_id]:
+                job = standing(self._database, self._settings, job_id)
+                went = course(self._database, job.job.id)
+                pause_s = max(_LOOK_S, math.ceil(_PATIENCE * (time.monotonic() - began)))
+                refresh_s = pause_s if job.state in _LIVE else None
+                return Answer(HTTPStatus.OK, report_page(job, went, refresh_s=refresh_s, overview="/"))
+        raise NotFoundError(f"There is no page {path}.")
+
+    def _is_token(self, text: str) -> bool:
+        return self._token is not None and hmac.compare_digest(text.encode(), self._token.encode())
+
+
+def _is_local(host: str) -> bool:
+    """By the name that a browser was told to go to."""
+    try:
+        return urlsplit(f"//{host}").hostname in _LOCAL_NAMES
+    except ValueError:
+        return False
+
+
+def _token_of(headers: Mapping[str, str]) -> str:
+    """As a browser keeps it, or as a program sends it."""
+    kind, _, token = headers.get("Authorization", "").partition(" ")
+    if kind == "Bearer":
+        return token
+    try:
+        cookie = SimpleCookie(headers.get("Cookie", "")).get(_COOKIE)
+    except CookieError:
+        return ""
+    return "" if cookie is None else cookie.value
+
+
+def _told(status: HTTPStatus, message: str) -> Answer:
+    return Answer(status, message_page(status.phrase, message))
