@@ -53,6 +53,14 @@ def test_a_custom_id_counts_once(tmp_path: Path) -> None:
     assert [list(group.requests()) for group in found.groups] == [[(1, "a", 1), (2, "b", 1)]]
 
 
+def test_a_line_that_is_nested_without_end_is_its_own_error(tmp_path: Path) -> None:
+    schema = json.loads('{"a": ' * 400 + "1" + "}" * 400)
+    found = sort(tmp_path, line("a", guided_json=schema), line("b"))
+    message = "The line is nested more than 100 deep. Make it flatter."
+    assert found.refusals == [Refusal(1, "a", "invalid_request", message)]
+    assert [list(group.requests()) for group in found.groups] == [[(2, "b", 1)]]
+
+
 def test_sorting_again_leaves_the_files_as_they_are(tmp_path: Path) -> None:
     one = sort(tmp_path, line("a"), "{", line("b", n=2))
     before = [group.rows.stat().st_mtime_ns for group in one.groups]
