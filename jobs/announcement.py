@@ -54,6 +54,8 @@ def _task(spec: JobSpec) -> str:
 
 
 def _prompt(spec: JobSpec) -> str:
+    if spec.tokens_column is not None:
+        return f"the token ids in {spec.tokens_column}"
     columns = list(dict.fromkeys(column for asked in spec.asked for column in shape_of(asked).columns))
     kind = "a text" if spec.raw else "a chat"
     kind += " by a Jinja template" if spec.template == "jinja" else ""

@@ -30,7 +30,7 @@ def print_answers(database: Database, job: JobRecord, status: Status | None, lim
     errors = [f"{name}_error" for name in job.questions] or ["error"]
     any_error = any(result[error] for _, result in rows for error in errors)
     layout = _layout(spec, any_error=any_error)
-    print_table(list(layout), [[cell(values, answer) for cell in layout.values()] for values, answer in lines])
+    print_table([column for column, _ in layout], [[cell(*line) for _, cell in layout] for line in lines])
 
 
 def rows_to_show(job: JobRecord, lines: int) -> int:
@@ -56,16 +56,25 @@ def _answers(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield result | {"sample": sample_no, "status": status, "output": sample["output"]}
 
 
-def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
+def _layout(spec: JobSpec, *, any_error: bool) -> list[tuple[Column, _Cell]]:
+    """The input may have a column that is called as one of ours is."""
+    names = [question.name for question in spec.questions]
+    found = _of_questions(names, any_error=any_error) if names else _of_answers(spec, any_error=any_error)
+    return [*_of_rows(spec).items(), *found.items()]
+
+
+def _of_rows(spec: JobSpec) -> dict[Column, _Cell]:
     layout: dict[Column, _Cell] = {}
     if spec.key is None:
         layout[Column("ROW", "number")] = lambda values, result: str(result["row_id"])
     else:
         layout[Column(spec.key)] = _of_input(spec.key)
     shown = [column for column in shape_of(spec).columns if column != spec.key][:_INPUT_COLUMNS]
-    layout |= {Column(column, "text"): _of_input(column) for column in (*shown, *spec.beside)}
-    if spec.questions:
-        return layout | _layout_of_questions([question.name for question in spec.questions], any_error=any_error)
+    return layout | {Column(column, "text"): _of_input(column) for column in (*shown, *spec.beside)}
+
+
+def _of_answers(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
+    layout: dict[Column, _Cell] = {}
     if spec.n > 1:
         layout[Column("SAMPLE", "number")] = lambda values, result: _text(result.get("sample"))
     layout[Column("STATUS")] = _of_result("status")
@@ -85,7 +94,7 @@ def _layout(spec: JobSpec, *, any_error: bool) -> dict[Column, _Cell]:
     return layout
 
 
-def _layout_of_questions(names: list[str], *, any_error: bool) -> dict[Column, _Cell]:
+def _of_questions(names: list[str], *, any_error: bool) -> dict[Column, _Cell]:
     layout: dict[Column, _Cell] = {Column(name.upper(), "text"): _answer_to(name) for name in names}
     if any_error:
         layout[Column("ERROR", "text")] = lambda values, result: _errors(names, result)

@@ -197,9 +197,15 @@ def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, 
     if inputs or database is not None:
         given["inputs"] = list(inputs) or [database]
     known = read_job_file(job_file) if job_file else {}
+    placed = place(given, Path.cwd())
     if "prompt" in given:  # of whatever kind it is
-        known.pop("template", None)
-    fields = known | place(given, Path.cwd())
+        kind = known.pop("template", "plain")
+        if known.get("questions") and "prompt" in known and placed.get("template", "plain") != kind:
+            raise SpecError(
+                "The job file's questions go on with its own prompt, so --prompt must be a Jinja template (.j2) where "
+                "that is one, and otherwise none."
+            )
+    fields = known | placed
     if isinstance(examples := fields.get("examples"), str):
         fields["examples"] = read_examples(examples)
     if database is not None and "sql" not in fields:

@@ -22,11 +22,16 @@ _ROWS = {"The capital of France is": "Paris", "The capital of Germany is": "Berl
 
 def trial(settings: Settings) -> str:
     """What came of it. Raises PipelineError; what the job says meanwhile is not shown."""
-    with tempfile.TemporaryDirectory() as home:
-        database = f"sqlite:///{home}/pipeline.db"
-        alone = replace(settings, home=Path(home), database_url=database, broker_url=None, shards=None)
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
-            labels = _labels(alone)
+    try:
+        with tempfile.TemporaryDirectory() as home:
+            database = f"sqlite:///{home}/pipeline.db"
+            alone = replace(settings, home=Path(home), database_url=database, broker_url=None, shards=None)
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
+                labels = _labels(alone)
+    except OSError as error:
+        raise JobError(
+            f"A job of two rows cannot be written down: {error.strerror}. Set TMPDIR to a folder with room."
+        ) from error
     if labels != list(_ROWS.values()):
         raise JobError(
             f"{SMALL_MODEL} on {settings.device} says {labels} where {list(_ROWS.values())} is right, so no answer can "

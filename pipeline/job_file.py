@@ -13,6 +13,20 @@ from pipeline.errors import SpecError
 _RELATIVE_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)([^?]*)(.*)")
 
 
+class _Loader(yaml.SafeLoader):
+    """Of a name that is there twice, as YAML forbids, the usual one would keep the last and say nothing."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen = set[tuple[str, str]]()
+        for name in [name for name, _ in node.value if isinstance(name, yaml.ScalarNode) and name.value != "<<"]:
+            if (name.tag, name.value) in seen:
+                told = f'"{name.value}" is there twice, and one of them would be lost'
+                raise yaml.MarkedYAMLError(problem=told, problem_mark=name.start_mark)
+            seen.add((name.tag, name.value))
+        return node
+
+
 def read_job_file(path: Path) -> dict[str, Any]:
     """The fields of a YAML job file, its paths taken from where the file is. Raises SpecError."""
     fields = read_yaml(path, "job")
@@ -26,7 +40,7 @@ def read_job_file(path: Path) -> dict[str, Any]:
 def read_yaml(path: Path, what: str) -> object:
     """Raises SpecError that calls it the file of `what`."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a safe one
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"The {what} file {path} cannot be read: {_reason(error)}.") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -60,7 +74,7 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
         if isinstance(file := fields.get(field), str):
             placed[field] = _absolute(file, base)
     if isinstance(questions := fields.get("questions"), dict):
-        placed["questions"] = {name: _placed_question(name, own, fields, base) for name, own in questions.items()}
+        placed["questions"] = {name: _placed_question(name, own, placed, base) for name, own in questions.items()}
     inputs = [one] if isinstance(one := fields.get("inputs"), str) else one
     if isinstance(inputs, list | tuple):
         placed["inputs"] = [_absolute(name, base) if isinstance(name, str) and name else name for name in inputs]
@@ -73,7 +87,7 @@ def _placed_question(name: object, own: object, job: dict[str, Any], base: Path)
         return own
     placed = place({str(field): value for field, value in own.items()}, base)
     if "template" in placed and "template" not in own:
-        if not str(job.get("prompt")).endswith(".j2"):
+        if job.get("template") != "jinja":
             raise SpecError(f'The prompt of question "{name}" is a Jinja template, and the job\'s own prompt is not.')
         del placed["template"]
     return placed

@@ -72,6 +72,11 @@ def prompt_fault(job: Mapping[str, Any]) -> str | None:
         return "--system and messages are two beginnings; write it into messages, under the role system"
     if own in ("messages_column", "tokens_column") and job["on_too_long"] != "error":
         return f"--on-too-long cuts a column of the prompt, and with {_flag(own)} there is none"
+    if own in ("messages_column", "tokens_column") and job["prior_correction"]:
+        return f"--prior-correction writes N/A into the columns of the prompt, and with {_flag(own)} there are none"
+    cleaning = [name for name in ("normalize", "strip_invisible", "unescape_html") if job[name]]
+    if own == "tokens_column" and job["score"] is None and cleaning:
+        return f"{_flag(cleaning[0])} changes text, and --tokens-column holds token ids; leave one of them out"
     return None
 
 

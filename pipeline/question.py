@@ -1,6 +1,7 @@
 """Several questions over one row, as a job names them: each with a text behind the job's prompt, and a task."""
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -27,13 +28,23 @@ class Question(BaseModel):
 
 def _listed(value: object) -> object:
     """By name, as a person writes them, or one after the other, as a job keeps them."""
-    if not isinstance(value, dict):
+    if isinstance(value, list | tuple) and all(map(_is_kept, value)):
         return value
+    if not isinstance(value, dict):
+        raise ValueError("write each under a name of its own, such as `mood: {choices: [good, bad]}`")
     if not value:
         raise ValueError("there are none")
+    if unquoted := [name for name in value if isinstance(name, bool)]:
+        raise ValueError(f"without quotes, YAML reads the name of one as {json.dumps(unquoted[0])}; write it in quotes")
     if odd := [name for name, fields in value.items() if not isinstance(fields, dict)]:
         raise ValueError(f'question "{odd[0]}" needs fields, such as `prompt: ...` and `choices: [yes, no]`')
     return [{"name": str(name), "fields": fields} for name, fields in value.items()]
+
+
+def _is_kept(question: object) -> bool:
+    if isinstance(question, dict):
+        return question.keys() == Question.model_fields.keys()
+    return isinstance(question, Question)
 
 
 def _named_and_filled(questions: tuple[Question, ...]) -> tuple[Question, ...]:

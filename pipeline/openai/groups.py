@@ -11,8 +11,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
+from filelock import FileLock
+
 from pipeline.errors import InputError
-from pipeline.ingest.faults import reading
+from pipeline.ingest.faults import reading, writing
 from pipeline.ingest.places import written
 from pipeline.openai.endpoints import CONTENT, Terms, Usual
 from pipeline.openai.requests import Refusal, Request, read_request
@@ -42,21 +44,30 @@ class Groups:
 
 
 def sort_batch(batch: Path, directory: Path, usual: Usual) -> Groups:
-    """Sorted once: a second call finds the same files. Raises InputError, JobError, or TryAgain for a full disk."""
+    """Sorted once, also by two at once: a second call finds the same files.
+
+    Raises InputError, JobError, or TryAgain for a full disk.
+    """
     manifest = directory / "groups.json"
-    if not manifest.exists():
-        groups, refusals = _sort(batch, directory, usual)
-        facts = {
-            "groups": [(name, asdict(terms)) for name, terms in groups],
-            "refusals": [asdict(refusal) for refusal in refusals],
-        }
-        with written(str(manifest)) as file:
-            file.write(json.dumps(facts).encode())
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        with FileLock(directory / "sorting.lock"):
+            if not manifest.exists():
+                _write(manifest, *_sort(batch, directory, usual))
     facts = json.loads(manifest.read_bytes())
     return Groups(
         [Group(directory / name, Terms(**terms)) for name, terms in facts["groups"]],
         [Refusal(**refusal) for refusal in facts["refusals"]],
     )
+
+
+def _write(manifest: Path, groups: list[tuple[str, Terms]], refusals: list[Refusal]) -> None:
+    facts = {
+        "groups": [(name, asdict(terms)) for name, terms in groups],
+        "refusals": [asdict(refusal) for refusal in refusals],
+    }
+    with written(str(manifest)) as file:
+        file.write(json.dumps(facts).encode())
 
 
 def digest(batch: Path, *facts: object) -> str:

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 
 from pipeline.errors import RowError
+from pipeline.ingest.nesting import MOST_LEVELS, too_deep
 from pipeline.openai.body import Body, as_object
 from pipeline.openai.endpoints import Terms, Usual, read_body
 
@@ -32,6 +33,8 @@ def read_request(data: bytes, line: int, usual: Usual) -> Request | Refusal:
     try:
         entry = _entry(data)
         custom_id = _custom_id(entry)
+        if too_deep(data) is not None:
+            raise RowError("invalid_request", f"The line is nested more than {MOST_LEVELS} deep. Make it flatter.")
         if entry.get("method", "POST") != "POST":
             raise RowError("invalid_method", f"method must be POST, not {entry['method']!r}.")
         return Request(line, custom_id, *read_body(entry.get("url"), entry.get("body"), usual))

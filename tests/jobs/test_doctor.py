@@ -1,11 +1,14 @@
+import errno
 import json
 import re
 import sqlite3
+import tempfile
 import time
 
 import pytest
 
 from jobs import checks, trial
+from pipeline.errors import JobError
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.queries import list_jobs
@@ -136,6 +139,15 @@ def test_answers_that_are_wrong(run, monkeypatch):
     monkeypatch.setattr(trial, "_ROWS", {"The capital of France is": "Berlin", "The capital of Germany is": "Paris"})
     told = faults(run("doctor"))["answers"]
     assert told.startswith("smollm2-135m on auto says ['Paris', 'Berlin'] where ['Berlin', 'Paris'] is right, so no ")
+
+
+def test_answers_where_no_job_can_be_written_down(desk, monkeypatch):
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+    with pytest.raises(JobError, match="A job of two rows cannot be written down: No space left on device"):
+        trial.trial(desk.settings)
 
 
 @pytest.mark.parametrize(("ahead", "told"), [(90.0, "90 s ahead of"), (-90.0, "90 s behind")])

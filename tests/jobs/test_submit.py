@@ -36,6 +36,18 @@ def test_what_is_wrong_is_told_before_anything_is_done(
     assert list(home.iterdir()) == []
 
 
+def test_a_prompt_of_another_kind_than_that_which_questions_go_on_with_is_told(run, rows, tmp_path):
+    (tmp_path / "job.yaml").write_text(
+        f'inputs: {rows}\nmodel: /no\nprompt: "{{text}}"\nquestions: {{a: {{prompt: "{{id}}"}}}}\n'
+    )
+    (tmp_path / "p.j2").write_text("{{ text }}")
+    result = run("submit", "--job", str(tmp_path / "job.yaml"), "--prompt", f"@{tmp_path / 'p.j2'}")
+    assert result.exit_code == 2
+    assert "questions go on with its own prompt, so --prompt must be a Jinja template (.j2) where" in result.stderr
+    again = run("submit", "--job", str(tmp_path / "job.yaml"), "--prompt", "{text}!")
+    assert "There is no model at /no" in again.stderr
+
+
 def test_an_unknown_flag_is_told_the_nearest(run, rows):
     result = run("submit", rows, "--max-tokns", "x")
     assert result.exit_code == 2

@@ -82,6 +82,14 @@ def test_rows_are_shown_by_how_one_of_their_answers_ended_and_errors_are_retried
     assert home.faults("night") == []
 
 
+def test_a_column_that_is_called_as_a_question_is_shown_beside_it(home, write_job, table):
+    rows = table(MOOD=["low"])
+    home.call("submit", "--job", write_job({"mood": {"max_tokens": 1}}, inputs=str(rows), prompt="{MOOD}"))
+    head, line = home.call("results", "night", "--format", "table").stdout.splitlines()
+    assert head.split("\t") == ["ROW", "MOOD", "MOOD"]
+    assert line.split("\t")[:2] == ["0", "low"]
+
+
 def test_status_counts_answers_and_rows(home, write_job):
     home.call("submit", "--job", write_job())
     found = json.loads(home.call("status", "night", "--json").stdout)

@@ -10,6 +10,7 @@ from struct import unpack
 
 import pytest
 
+from jobs import batch_jobs
 from tests.conftest import byte_tokenizer
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -127,12 +128,15 @@ def test_whatever_the_lines_hold_each_has_one_line_of_its_own(run_batch):
     assert len(answers) > 50
 
 
-def test_the_same_command_again_answers_nothing_twice(home, run_batch):
-    lines = (line("a", prompt="x", temperature=0), line("b", prompt="y"))
+def test_the_same_command_again_answers_nothing_twice(home, run_batch, monkeypatch):
+    monkeypatch.setattr(batch_jobs, "_PAGE", 2)
+    several = [f"w{number}" for number in range(5)]
+    lines = (line("a", prompt="x", temperature=0), line("b", prompt="y"), line("c", prompt=several, temperature=0))
     _, answers, _ = run_batch(*lines)
     done, again, _ = run_batch(*lines)
     assert done.exit_code == 0
     assert again == answers
+    assert [len(answer["response"]["body"]["choices"]) for answer in answers] == [1, 1, 5]
     assert len(json.loads(home.call("jobs", "--json").stdout)) == 2
 
 

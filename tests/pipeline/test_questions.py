@@ -67,6 +67,9 @@ def test_another_question_is_another_job_and_so_is_another_order():
     ("fields", "message"),
     [
         ({"questions": {}}, "questions: there are none."),
+        ({"questions": None}, "questions: write each under a name of its own, such as `mood: {choices: [good, bad]}`."),
+        ({"questions": [{"name": "a", "prompt": "x"}]}, "questions: write each under a name of its own, such as `mood"),
+        ({"questions": {True: {}}}, "questions: without quotes, YAML reads the name of one as true; write it in quote"),
         ({"questions": {"a": None}}, 'questions: question "a" needs fields, such as `prompt: ...` and `choices: [yes,'),
         ({"questions": {"a b": {}}}, 'questions: "a b" is no name of a question: take letters, digits and _, such as '),
         ({"questions": {"output": {}}}, 'questions: a question cannot be named "output", as results have a column of'),
@@ -131,6 +134,17 @@ def test_a_job_file_reads_what_questions_name_from_beside_it(tmp_path):
     (tmp_path / "why.j2").write_text("{% if text %}Why?{% endif %}")
     job.write_text('prompt: "@why.j2"\nquestions:\n  why: {prompt: "@why.j2"}\n')
     assert read_job_file(job)["questions"] == {"why": {"prompt": "{% if text %}Why?{% endif %}"}}
+    job.write_text('prompt: "{{ text }}"\ntemplate: jinja\nquestions:\n  why: {prompt: "@why.j2"}\n')
+    assert read_job_file(job)["questions"] == {"why": {"prompt": "{% if text %}Why?{% endif %}"}}
     job.write_text('prompt: "{text}"\nquestions:\n  why: {prompt: "@why.j2"}\n')
     with pytest.raises(SpecError, match='The prompt of question "why" is a Jinja template, and the job\'s own'):
         read_job_file(job)
+
+
+def test_a_question_that_is_there_twice_is_told_and_none_is_lost(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text('prompt: "{text}"\nquestions:\n  why: {prompt: "Why?"}\n  "why": {prompt: "Why not?"}\n')
+    with pytest.raises(SpecError, match=r'is not YAML: "why" is there twice, and one .* lost\n.* line 4, column 3'):
+        read_job_file(job)
+    job.write_text("questions:\n  a: &all {max_tokens: 5, n: 2}\n  b: {<<: *all, n: 3}\n")
+    assert read_job_file(job)["questions"]["b"] == {"max_tokens": 5, "n": 3}

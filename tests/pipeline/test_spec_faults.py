@@ -64,6 +64,14 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
             "--tokens-column holds all that the model is to read, without a chat template; say so by --raw.",
         ),
         (
+            {"prompt": None, "tokens_column": "ids", "raw": True, "unescape_html": True},
+            "--unescape-html changes text, and --tokens-column holds token ids; leave one of them out.",
+        ),
+        (
+            {"prompt": None, "messages_column": "chat", "choices": "a,b", "prior_correction": True},
+            "--prior-correction writes N/A into the columns of the prompt, and with --messages-column there are none.",
+        ),
+        (
             {"prompt": None, "tokens_column": "ids", "raw": True, "on_too_long": "head"},
             "--on-too-long cuts a column of the prompt, and with --tokens-column there is none.",
         ),

@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,23 @@ def test_a_custom_id_counts_once(tmp_path: Path) -> None:
     message = "custom_id is that of line 1, too. Give each line one of its own."
     assert found.refusals == [Refusal(3, "a", "duplicate_custom_id", message)]
     assert [list(group.requests()) for group in found.groups] == [[(1, "a", 1), (2, "b", 1)]]
+
+
+def test_a_line_that_is_nested_without_end_is_its_own_error(tmp_path: Path) -> None:
+    schema = json.loads('{"a": ' * 400 + "1" + "}" * 400)
+    found = sort(tmp_path, line("a", guided_json=schema), line("b"))
+    message = "The line is nested more than 100 deep. Make it flatter."
+    assert found.refusals == [Refusal(1, "a", "invalid_request", message)]
+    assert [list(group.requests()) for group in found.groups] == [[(2, "b", 1)]]
+
+
+def test_two_at_once_sort_a_file_once(tmp_path: Path) -> None:
+    batch = tmp_path / "in.jsonl"
+    batch.write_text("\n".join(line(str(number), temperature=number % 2) for number in range(500)))
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: sort_batch(batch, tmp_path / "groups", Usual(9, "last")), range(4)))
+    assert found == found[:1] * 4
+    assert [len(list(group.requests())) for group in found[0].groups] == [250, 250]
 
 
 def test_sorting_again_leaves_the_files_as_they_are(tmp_path: Path) -> None:
