@@ -21,4 +21,5 @@ def dispatcher() -> None:
     from workers.logs import log_to_stderr
 
     log_to_stderr("dispatcher")
+    click.echo("A dispatcher is starting; `pipeline status` shows it once it lives.", err=True)
     click.get_current_context().exit(run_dispatcher(Settings.from_environment()))

@@ -36,6 +36,7 @@ def tokenizer(concurrency: int) -> None:
     from workers.tokenizer import run_tokenizer
 
     log_to_stderr("tokenizer")
+    click.echo("A tokenizer is starting; `pipeline status` shows it once it lives.", err=True)
     click.get_current_context().exit(run_tokenizer(Settings.from_environment(), concurrency))
 
 
@@ -53,7 +54,9 @@ def gpu(device: str | None) -> None:
 
     log_to_stderr("gpu")
     settings = Settings.from_environment()
-    click.get_current_context().exit(run_guarded(settings, device or settings.device))
+    chosen = device or settings.device
+    click.echo(f"A GPU worker on {chosen} is starting; `pipeline status` shows it once it lives.", err=True)
+    click.get_current_context().exit(run_guarded(settings, chosen))
 
 
 @worker.command()
