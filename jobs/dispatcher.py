@@ -2,7 +2,7 @@
 
 import click
 
-from jobs.role_options import role_options, role_settings
+from jobs.role_options import role_options, role_settings, tell_start
 
 
 @click.command(short_help="Run a fleet's dispatcher.")
@@ -20,4 +20,6 @@ def dispatcher(log_format: str | None, metrics_port: int | None) -> None:
     # Celery takes long to import, and no other command needs it.
     from workers.dispatcher import run_dispatcher
 
-    click.get_current_context().exit(run_dispatcher(role_settings("dispatcher", log_format, metrics_port)))
+    settings = role_settings("dispatcher", log_format, metrics_port)
+    tell_start(settings, "A dispatcher")
+    click.get_current_context().exit(run_dispatcher(settings))

@@ -35,7 +35,8 @@ def hand_over(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -
     if manner.as_json:
         print_json(found)
     else:
-        to_do = f"{counted(found.figures.total or 0, unit(job))} to be {'given' if job.questions else 'answered'}"
+        left = (found.figures.total or 0) - found.figures.finished
+        to_do = f"{counted(left, unit(job))} to be {'given' if job.questions else 'answered'}"
         click.echo(f"{job.name} is with the fleet: {to_do}.")
         if spec.output is not None:
             click.echo(f"Once it is done, `pipeline resume {shlex.quote(job.name)}` writes {spec.output}.")

@@ -9,6 +9,7 @@ from jobs.standing import Standing, all_standings
 from jobs.tables import Column, print_table
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
+from pipeline.store.transactions import database_name
 
 _COLUMNS = (
     Column("NAME"),
@@ -34,13 +35,15 @@ def jobs(as_json: bool) -> None:
       pipeline jobs
     """
     settings = Settings.from_environment()
-    standings = all_standings(open_database(settings), settings)
+    database = open_database(settings)
+    standings = all_standings(database, settings)
     if as_json:
         click.echo(json.dumps([standing.as_json() for standing in standings], indent=2, ensure_ascii=False))
     elif standings:
         print_table(_COLUMNS, map(_cells, standings))
     else:
-        click.echo("There are no jobs yet. `pipeline submit --help` tells how to begin.", err=True)
+        there = f"There are no jobs yet in {database_name(database)}."
+        click.echo(f"{there} `pipeline submit --help` tells how to begin.", err=True)
 
 
 def _cells(standing: Standing) -> list[str]:

@@ -40,3 +40,9 @@ def role_settings(role: str, log_format: str | None, metrics_port: int | None) -
     )
     log_to_stderr(role, settings.log_format)
     return settings
+
+
+def tell_start(settings: Settings, what: str) -> None:
+    """To a person; who reads objects hears of it from the database."""
+    if settings.log_format == "text":
+        click.echo(f"{what} is starting; `pipeline status` shows it once it lives.", err=True)

@@ -30,8 +30,9 @@ _FLEET_STAGES = ("queue", "load")
 def status(job: str, as_json: bool, watched: bool) -> None:
     """Tell how far JOB is: a name, an id or the start of one, or `last`, the newest, which is the default.
 
-    Rates are over the time from the first batch taken up to the latest one answered, pauses included. Of a job that a
-    fleet answers, it also tells who works there, how long the queue is, and what holds the job up.
+    Rates are over the time from the first batch taken up to the latest one answered: pauses, the
+    time before a retry, and in a fleet the loading of the model included. Of a job that a fleet answers, it also tells
+    who works there, how long the queue is, and what holds the job up.
 
     \b
     Example:

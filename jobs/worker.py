@@ -4,7 +4,7 @@ import socket
 
 import click
 
-from jobs.role_options import role_options, role_settings
+from jobs.role_options import role_options, role_settings, tell_start
 from pipeline.errors import JobError
 from pipeline.settings import Settings
 
@@ -36,7 +36,9 @@ def tokenizer(concurrency: int, log_format: str | None, metrics_port: int | None
     # Celery takes long to import, and no other command needs it.
     from workers.tokenizer import run_tokenizer
 
-    click.get_current_context().exit(run_tokenizer(role_settings("tokenizer", log_format, metrics_port), concurrency))
+    settings = role_settings("tokenizer", log_format, metrics_port)
+    tell_start(settings, "A tokenizer")
+    click.get_current_context().exit(run_tokenizer(settings, concurrency))
 
 
 @worker.command()
@@ -52,7 +54,9 @@ def gpu(device: str | None, log_format: str | None, metrics_port: int | None) ->
     from workers.guard import run_guarded
 
     settings = role_settings("gpu", log_format, metrics_port)
-    click.get_current_context().exit(run_guarded(settings, device or settings.device))
+    chosen = device or settings.device
+    tell_start(settings, f"A GPU worker on {chosen}")
+    click.get_current_context().exit(run_guarded(settings, chosen))
 
 
 @worker.command()

@@ -6,6 +6,8 @@ from typing import Any
 
 from pipeline.errors import nearest
 
+NO_SOURCE = "--sql needs the URL of one database; give --from, such as postgresql://user@host/database"
+
 
 def sentence(fault: Any, known: Sequence[str]) -> str:
     """`fault` is one of a ValidationError, `known` are the fields that a job has."""
@@ -15,13 +17,36 @@ def sentence(fault: Any, known: Sequence[str]) -> str:
     if fault["type"] == "extra_forbidden":
         return f'There is no field "{field}" in a job.{nearest(field, known)}'
     if fault["type"] == "missing":
+        if field == "inputs" and fault["input"].get("sql") is not None:
+            return f"{NO_SOURCE}."
         flag = "INPUT" if field == "inputs" else f"--{field}"
         return f"The job has no {field}; give {flag}, or `{field}:` in the job file."
     if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
         return _unquoted(field, fault["input"])
+    if (bound := _bound(fault)) is not None:
+        name = f"--{field.replace('_', '-')}" if field in known else field
+        return f"{name} {bound}."
     message = str(fault["msg"]).removeprefix("Value error, ")
     end = "" if message.endswith(("?", ".")) else "."
     return f"{field}: {message}{end}" if field else f"{message[:1].upper()}{message[1:]}{end}"
+
+
+def _bound(fault: Any) -> str | None:
+    """What a value must be that is of the right kind, and what it is."""
+    match fault["type"]:
+        case "greater_than_equal":
+            must = f"must be {fault['ctx']['ge']:g} or more"
+        case "less_than_equal":
+            must = f"must be {fault['ctx']['le']:g} or less"
+        case "greater_than":
+            must = f"must be more than {fault['ctx']['gt']:g}"
+        case "literal_error":
+            must = f"must be {fault['ctx']['expected']}"
+        case "string_too_short":
+            return "must not be empty"
+        case _:
+            return None
+    return f"{must}, and not {fault['input']!r}" if isinstance(fault["input"], str | int | float) else must
 
 
 def _unquoted(field: str, value: bool | int | float) -> str:

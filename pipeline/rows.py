@@ -12,7 +12,6 @@ class Status(StrEnum):
     OK = "ok"
     TRUNCATED = "truncated"
     ERROR = "error"
-    SKIPPED = "skipped"
     CANCELLED = "cancelled"
 
 

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from pipeline.errors import SpecError
-from pipeline.field_faults import sentence
+from pipeline.field_faults import NO_SOURCE, sentence
 from pipeline.notify import Notify
 from pipeline.prompt_fields import NO_PROMPT, PROMPTS, Examples, Messages, Tools, Variables, prompt_fault
 from pipeline.question import FIELDS, Question, QuestionList, alone, beside_fault
@@ -132,9 +132,7 @@ class JobSpec(BaseModel):
         if self.name is not None and (self.name.startswith("-") or len(self.name) > _LONGEST_NAME):
             raise ValueError(f"--name must not begin with - and have {_LONGEST_NAME} characters at most")
         if self.sql is not None and (len(self.inputs) != 1 or "://" not in self.inputs[0]):
-            raise ValueError(
-                "--sql needs the URL of one database; give --from, such as postgresql://user@host/database"
-            )
+            raise ValueError(NO_SOURCE)
         if self.sql is not None and _PASSWORD.search(self.inputs[0]):
             raise ValueError("the URL of the database holds a password, which must not be kept")
         if fault := prompt_fault(dict(self)):

@@ -3,6 +3,7 @@
 Started by its supervisor (workers/guard.py), which starts it anew where it dies.
 """
 
+import json
 import os
 import socket
 import sys
@@ -36,7 +37,7 @@ def run_gpu(settings: Settings, device: str) -> int:
     database = open_database(settings)
     ledger, registry, tally = Ledger(database), Registry(database), Tally()
     worker_id = registry.enter(Role.GPU, socket.gethostname(), os.getpid(), device)
-    _require_device(registry, worker_id, device)
+    _tell_device(registry, worker_id, device)
     heartbeat = Heartbeat(registry, worker_id, tally.facts)
 
     @contextmanager
@@ -57,10 +58,11 @@ def run_gpu(settings: Settings, device: str) -> int:
         return run_solo(app, "gpu", on_stop=hands.stop)
 
 
-def _require_device(registry: Registry, worker_id: str, device: str) -> None:
-    """Raises ModelError at once: found later, it would look like a fault of the first job that comes along."""
+def _tell_device(registry: Registry, worker_id: str, device: str) -> None:
+    """Of what kind it is, by which tokenizers estimate. Raises ModelError at once: found later, it would look like a
+    fault of the first job that comes along."""
     try:
-        choose_device(device)
+        registry.beat(worker_id, facts=json.dumps({"device_type": choose_device(device).type}))
     except ModelError as error:
         registry.fail(worker_id, str(error))
         raise

@@ -112,7 +112,8 @@ class TokenizerDesk:
                 raise JobError(f"{job.name} was not submitted to a fleet. Go on with it: pipeline resume {job.name}")
             vocabulary = Vocabulary(fetched(job.tokenizer, self._settings.home / "tokenizers"))
             first = find_shard(self._database, job.id, 0)
-            self._encodings[job.id] = Encoding(job, spec, vocabulary, job.context, _costs(spec), self._settings, first)
+            costs = _costs(spec, Registry(self._database))
+            self._encodings[job.id] = Encoding(job, spec, vocabulary, job.context, costs, self._settings, first)
         self._encodings.move_to_end(job.id)
         while len(self._encodings) > _JOBS:
             self._encodings.popitem(last=False)
@@ -166,7 +167,10 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
         return run_prefork(app, "tokenizer", concurrency, on_child_start=open_desk)
 
 
-def _costs(spec: JobSpec) -> Costs:
-    """Estimates: which device will answer, nobody knows yet. A deterministic job shares the job's prefix alone."""
-    usual = usual_costs("cuda")
+def _costs(spec: JobSpec, registry: Registry) -> Costs:
+    """Estimates, for the devices that are there: which of them will answer, nobody knows yet. A deterministic job
+    shares the job's prefix alone."""
+    facts = [json.loads(worker.facts or "{}") for worker in registry.alive() if worker.role is Role.GPU]
+    kinds = {told.get("device_type") for told in facts}
+    usual = usual_costs("cpu" if kinds == {"cpu"} else "cuda")
     return replace(usual, level_s=math.inf) if spec.deterministic else usual

@@ -37,6 +37,11 @@ def find_path(schema: pa.Schema, name: str) -> ColumnPath:
         (there for there in schema.names if name == there or name.startswith(f"{there}.")), key=len, default=""
     )
     if not column:
+        if mark := _other_delimiter(schema.names):
+            raise InputError(
+                f'The input has no column "{name}". It has one alone, "{schema.names[0]}", which looks like several '
+                f"with {mark} between them: in CSV the cells are parted by commas, in TSV by tabs."
+            )
         hint = nearest(name, schema.names) or nearest(name.partition(".")[0], schema.names)
         raise InputError(f'The input has no column "{name}".{hint} Its columns are: {", ".join(schema.names)}.')
     steps = tuple(name.removeprefix(column).split(".")[1:])
@@ -45,6 +50,12 @@ def find_path(schema: pa.Schema, name: str) -> ColumnPath:
         kind = _type_of(kind, step, sofar)
         sofar = f"{sofar}.{step}"
     return ColumnPath(name, column, steps, kind)
+
+
+def _other_delimiter(names: Sequence[str]) -> str | None:
+    """What a spreadsheet may have put between cells; those of such a file come as one column."""
+    marks = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+    return next((word for mark, word in marks.items() if mark in names[0]), None) if len(names) == 1 else None
 
 
 def require_columns(schema: pa.Schema, wanted: Sequence[str]) -> None:

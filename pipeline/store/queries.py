@@ -49,7 +49,8 @@ def find_job(engine: Engine, ref: str) -> JobRecord:
         names = list(connection.scalars(select(jobs.c.name)))
     if not names:
         raise NotFoundError(f"There are no jobs yet in {database_name(engine)}. Submit one first.")
-    raise NotFoundError(f'There is no job "{ref}".{nearest(ref, names)}')
+    hint = nearest(ref, names) or f" `pipeline jobs` lists those in {database_name(engine)}."
+    raise NotFoundError(f'There is no job "{ref}".{hint}')
 
 
 def list_jobs(engine: Engine) -> list[JobRecord]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy import Connection, Double, Engine, cast, extract, func, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -63,6 +64,6 @@ def faults_told(engine: Engine) -> Iterator[None]:
 def database_name(engine: Engine) -> str:
     """The path of a file, or a server's URL less all that may be secret."""
     if engine.dialect.name == "sqlite":
-        return str(engine.url.database)
+        return str(Path(str(engine.url.database)).absolute())
     query = {name: value for name, value in engine.url.query.items() if name in ("host", "port")}
     return engine.url.set(drivername=engine.dialect.name, query=query).render_as_string(hide_password=True)

@@ -212,3 +212,18 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(desk, environment, argume
     process = subprocess.run(command, env=environment, stdout=written, stderr=subprocess.PIPE, text=True)
     os.close(written)
     assert (process.returncode, process.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("role", "what"),
+    [
+        (["dispatcher"], "A dispatcher"),
+        (["worker", "tokenizer"], "A tokenizer"),
+        (["worker", "gpu", "--device", "cpu"], "A GPU worker on cpu"),
+    ],
+)
+def test_a_role_says_that_it_starts_and_what_it_lacks(run, role, what):
+    result = run(*role)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"{what} is starting; `pipeline status` shows it once it lives.\n")
+    assert "PIPELINE_BROKER_URL is not set" in result.stderr

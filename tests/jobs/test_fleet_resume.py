@@ -119,6 +119,7 @@ def test_retry_leaves_the_errors_to_the_fleet(desk, submit, run, rows):
     desk.enter(Role.DISPATCHER)
     retried = run("retry", "night")
     assert retried.exit_code == 0, retried.output
+    assert retried.stdout.startswith("night is with the fleet: 1 row to be answered.\n")
     job = find_job(desk.database, "night")
     assert (job.fleet, job.state) == (True, JobState.RUNNING)
 

@@ -4,11 +4,12 @@ from datetime import datetime
 from workers.process import Members
 
 
-def test_without_jobs_it_tells_how_to_begin(run):
+def test_without_jobs_it_tells_where_it_looked_and_how_to_begin(run, home):
     result = run("jobs")
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert result.stderr == "There are no jobs yet. `pipeline submit --help` tells how to begin.\n"
+    place = home / "pipeline.db"
+    assert result.stderr == f"There are no jobs yet in {place}. `pipeline submit --help` tells how to begin.\n"
 
 
 def test_json_without_jobs_is_an_empty_array(run):

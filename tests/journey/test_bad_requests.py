@@ -30,15 +30,15 @@ def rows(table):
         ),
         (["--json-schema", "/no.json"], "The JSON schema file /no.json cannot be read: No such file or directory."),
         (["--n", "2"], "--n 2 needs --temperature above 0, such as 0.7; at 0 all samples would be equal."),
-        (["--logprobs", "21"], "logprobs: Input should be less than or equal to 20."),
+        (["--logprobs", "21"], "--logprobs must be 20 or less, and not 21."),
         (["--raw", "--system", "Be kind."], "--system needs a chat template; with --raw, write it into the prompt."),
         (["--output", "answers.txt"], "--output answers.txt must end in one of .csv, .jsonl, .ndjson, .parquet."),
         (["--output", "/no/such/a.csv"], "--output cannot be written: there is no directory /no/such. Make it first."),
         (["--prompt", "a { b"], 'The prompt has a lone "{" at character 3. Write "{{" for the brace itself.'),
         (["--prompt", "a } b"], 'The prompt has a lone "}" at character 3. Write "}}" for the brace itself.'),
         (["--prompt", "@/no/file"], "The prompt file /no/file cannot be read: No such file or directory."),
-        (["--max-tokens", "0"], "max_tokens: Input should be greater than or equal to 1."),
-        (["--limit", "0"], "limit: Input should be greater than or equal to 1."),
+        (["--max-tokens", "0"], "--max-tokens must be 1 or more, and not 0."),
+        (["--limit", "0"], "--limit must be 1 or more, and not 0."),
     ],
 )
 def test_flags_that_make_no_sense(home, submit, rows, told, flags, message):
@@ -139,7 +139,7 @@ def test_a_chat_template_that_refuses_the_system_message(submit, rows, told, tmp
     ("choices", "message"),
     [
         ("a,b, a", "--choices names a label twice."),
-        ("good,", "choices.1: String should have at least 1 character."),
+        ("good,", "choices.1 must not be empty."),
     ],
 )
 def test_choices_that_cannot_be(submit, rows, told, choices, message):

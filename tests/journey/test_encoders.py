@@ -76,7 +76,7 @@ def test_it_is_said_what_it_is_for(home, embed, told):
         "decoder such as Llama or Qwen."
     )
     assert told(embed("--embed", "mean"), 1).startswith("This model has no chat template")
-    assert told(embed("--raw", "--embed", "cls"), 2) == "embed: Input should be 'last' or 'mean'."
+    assert told(embed("--raw", "--embed", "cls"), 2) == "--embed must be 'last' or 'mean', and not 'cls'."
 
 
 def test_it_can_be_rehearsed_and_profiled(home, embed, table, tiny_bert):

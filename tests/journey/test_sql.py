@@ -61,7 +61,7 @@ def test_a_dry_run_reads_it_too(submit, reviews):
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [
-        (["--sql", "SELECT 1"], 2, "The job has no inputs; give INPUT"),
+        (["--sql", "SELECT 1"], 2, "--sql needs the URL of one database; give --from"),
         (["--sql", "SELECT 1", "rows.csv"], 2, "--sql needs the URL of one database; give --from, such as"),
         (["--from", "sqlite:///a.db"], 2, "--from needs --sql, the SELECT that gives the rows."),
         (["a.csv", "--sql", "SELECT 1", "--from", "sqlite:///a.db"], 2, "INPUT and --from are two sources of rows."),

@@ -88,7 +88,7 @@ def test_another_question_is_another_job_and_so_is_another_order():
             {"questions": {"a": {"choices": "x"}}},
             'questions: question "a": --choices needs two labels or more, such as',
         ),
-        ({"questions": {"a": {"max_tokens": 0}}}, 'questions: question "a": max_tokens: Input should be greater than'),
+        ({"questions": {"a": {"max_tokens": 0}}}, 'questions: question "a": --max-tokens must be 1 or more, and not'),
         (
             {"questions": {"a": {}}, "choices": "x,y"},
             "questions: --choices is for the whole job, and each question has its own; leave it out, or move ",

@@ -171,8 +171,8 @@ def test_a_column_is_cut_only_where_it_is_said_how():
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        ("on_too_long", "on_too_long: Input should be 'error', 'head', 'tail', 'middle' or 'salient'."),
-        ("normalize", "normalize: Input should be 'nfc' or 'nfkc'."),
+        ("on_too_long", "--on-too-long must be 'error', 'head', 'tail', 'middle' or 'salient', and not 'middel'."),
+        ("normalize", "--normalize must be 'nfc' or 'nfkc', and not 'middel'."),
     ],
 )
 def test_a_way_that_is_none_is_told_those_that_there_are(field, message):

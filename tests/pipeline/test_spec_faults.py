@@ -14,8 +14,8 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
         ({"chioces": "a,b"}, 'There is no field "chioces" in a job. Did you mean "choices"?'),
         ({"zzz": 1}, 'There is no field "zzz" in a job.'),
         ({"model": None}, "model: Input should be a valid string."),
-        ({"dtype": "int4"}, "dtype: Input should be 'auto', 'float32', 'bfloat16' or 'float16'."),
-        ({"name": ""}, "name: String should have at least 1 character."),
+        ({"dtype": "int4"}, "--dtype must be 'auto', 'float32', 'bfloat16' or 'float16', and not 'int4'."),
+        ({"name": ""}, "--name must not be empty."),
         ({"choices": "good"}, "--choices needs two labels or more, such as positive,negative."),
         ({"choices": ["a", "a"]}, "--choices names a label twice."),
         ({"choices": "a,b", "stop": "x"}, "--stop has no meaning with --choices: nothing is generated; leave it out."),
@@ -33,7 +33,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
             "--choices and --score are two tasks, and a job has one; leave one of them out.",
         ),
         ({"score": "c", "stop": "x"}, "--stop has no meaning with --score: nothing is generated; leave it out."),
-        ({"embed": "cls"}, "embed: Input should be 'last' or 'mean'."),
+        ({"embed": "cls"}, "--embed must be 'last' or 'mean', and not 'cls'."),
         (
             {"embed": "last", "score": "a"},
             "--score and --embed are two tasks, and a job has one; leave one of them out.",
@@ -83,7 +83,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
             {"json_schema": {"const": datetime.date(2026, 12, 1)}},
             "json_schema: it holds what JSON has no form for: Object of type date is not JSON serializable.",
         ),
-        ({"score": ""}, "score: String should have at least 1 character."),
+        ({"score": ""}, "--score must not be empty."),
         ({"multi_label": True}, "--multi-label needs --choices, such as positive,negative, which it compares."),
         (
             {"prior_correction": True, "max_tokens": 5},
@@ -95,10 +95,10 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
             "leave one of them out.",
         ),
         ({"n": 4}, "--n 4 needs --temperature above 0, such as 0.7; at 0 all samples would be equal."),
-        ({"temperature": 1, "n": 0}, "n: Input should be greater than or equal to 1."),
-        ({"temperature": 1, "n": 65}, "n: Input should be less than or equal to 64."),
-        ({"logprobs": -1}, "logprobs: Input should be greater than or equal to 0."),
-        ({"logprobs": 21}, "logprobs: Input should be less than or equal to 20."),
+        ({"temperature": 1, "n": 0}, "--n must be 1 or more, and not 0."),
+        ({"temperature": 1, "n": 65}, "--n must be 64 or less, and not 65."),
+        ({"logprobs": -1}, "--logprobs must be 0 or more, and not -1."),
+        ({"logprobs": 21}, "--logprobs must be 20 or less, and not 21."),
         (
             {"choices": ["maybe", False]},
             'choices.1: without quotes, YAML reads this as false, which is no text; write it in quotes, such as "no".',
@@ -124,15 +124,15 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
         ({"min_p": 0}, "--min-p needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken."),
         ({"seed": -1}, "--seed needs --temperature above 0, such as 0.7; at 0 the likeliest token is taken."),
         ({"temperature": 0.001}, "--temperature is 0, which takes the likeliest token, or 0.01 and more."),
-        ({"temperature": -1}, "temperature: Input should be greater than or equal to 0."),
-        ({"temperature": float("inf")}, "temperature: Input should be less than or equal to 100."),
-        ({"temperature": float("nan")}, "temperature: Input should be less than or equal to 100."),
-        ({"temperature": 1, "top_k": 0}, "top_k: Input should be greater than or equal to 1."),
-        ({"temperature": 1, "top_p": 0}, "top_p: Input should be greater than 0."),
-        ({"temperature": 1, "top_p": 1.1}, "top_p: Input should be less than or equal to 1."),
-        ({"temperature": 1, "min_p": -0.1}, "min_p: Input should be greater than or equal to 0."),
-        ({"repetition_penalty": 0}, "repetition_penalty: Input should be greater than or equal to 0.01."),
-        ({"presence_penalty": 2.5}, "presence_penalty: Input should be less than or equal to 2."),
+        ({"temperature": -1}, "--temperature must be 0 or more, and not -1."),
+        ({"temperature": float("inf")}, "--temperature must be 100 or less, and not inf."),
+        ({"temperature": float("nan")}, "--temperature must be 100 or less, and not nan."),
+        ({"temperature": 1, "top_k": 0}, "--top-k must be 1 or more, and not 0."),
+        ({"temperature": 1, "top_p": 0}, "--top-p must be more than 0, and not 0."),
+        ({"temperature": 1, "top_p": 1.1}, "--top-p must be 1 or less, and not 1.1."),
+        ({"temperature": 1, "min_p": -0.1}, "--min-p must be 0 or more, and not -0.1."),
+        ({"repetition_penalty": 0}, "--repetition-penalty must be 0.01 or more, and not 0."),
+        ({"presence_penalty": 2.5}, "--presence-penalty must be 2 or less, and not 2.5."),
         ({"raw": True, "system": ""}, "--system needs a chat template; with --raw, write it into the prompt."),
         (
             {"messages": [{"role": "user", "content": "a"}]},
@@ -148,7 +148,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
         ),
         (
             {"prompt": None, "messages": [{"role": "robot", "content": "a"}]},
-            "messages.0.role: Input should be 'system', 'user' or 'assistant'.",
+            "messages.0.role must be 'system', 'user' or 'assistant', and not 'robot'.",
         ),
         ({"prompt": None, "messages": [{"role": "user"}]}, "messages.0.content: it is missing."),
         (
@@ -190,3 +190,8 @@ def test_what_makes_no_sense_is_a_sentence(fields, message):
     with pytest.raises(SpecError) as caught:
         build_spec(FIELDS | fields)
     assert str(caught.value) == message
+
+
+def test_a_select_without_a_database_asks_for_the_database():
+    with pytest.raises(SpecError, match="--sql needs the URL of one database; give --from, such as"):
+        build_spec({"sql": "SELECT 1", "model": "m", "prompt": "Say {text}"})

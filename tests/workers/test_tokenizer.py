@@ -23,8 +23,9 @@ from pipeline.store.dispatch import Dispatch
 from pipeline.store.ledger import Ledger
 from pipeline.store.lookup import find_shard, read_job
 from pipeline.store.queries import progress
-from pipeline.store.records import BatchState, ShardState
-from workers.tokenizer import TokenizerDesk
+from pipeline.store.records import BatchState, Role, ShardState
+from pipeline.store.registry import Registry
+from workers.tokenizer import TokenizerDesk, _costs
 
 TEXTS = ["one", "two", None, "four", "five " * 200, "six <|im_end|>", "seven", "eight", "nine", "ten"]
 
@@ -151,3 +152,16 @@ def test_a_job_that_was_not_made_for_a_fleet_is_paused_and_told_so(desk, databas
     ledger.add_shard(local.id, 0, find_shard(database, job, 0).path, 0, 4)
     desk.encode(local.id, 0)
     assert "pipeline resume local" in read_job(database, local.id).error
+
+
+def test_what_sharing_costs_is_estimated_for_the_devices_that_are_there(database):
+    registry, spec = Registry(database), build_spec({"inputs": "a", "model": "m", "prompt": "p"})
+
+    def enter(device: str) -> None:
+        registry.beat(registry.enter(Role.GPU, "host", 1, "auto"), facts=json.dumps({"device_type": device}))
+
+    assert _costs(spec, registry) == usual_costs("cuda")
+    enter("cpu")
+    assert _costs(spec, registry) == usual_costs("cpu")
+    enter("cuda")
+    assert _costs(spec, registry) == usual_costs("cuda")

@@ -96,3 +96,9 @@ def test_an_input_without_columns() -> None:
 def test_what_is_not_there_is_none() -> None:
     assert look_up({"a": 1}, "b") is None
     assert look_up({"a": 1}, "a.b") is None
+
+
+@pytest.mark.parametrize(("mark", "word"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars"), (",", "commas")])
+def test_columns_that_came_as_one_are_told_by_what_stands_between_them(mark: str, word: str) -> None:
+    with pytest.raises(InputError, match=f"looks like several with {word} between them: in CSV the cells are parted"):
+        find_path(pa.schema([(f"id{mark}review", pa.string())]), "review")

@@ -15,7 +15,7 @@ from pipeline.store.queries import (
 )
 from pipeline.store.records import BatchState, Progress
 from pipeline.store.schema import jobs as job_table
-from pipeline.store.transactions import writing
+from pipeline.store.transactions import database_name, writing
 
 
 def test_a_job_is_found_by_name_id_start_of_id_and_last(ledger, engine, clock):
@@ -57,7 +57,8 @@ def test_an_unknown_job_is_told_its_nearest_name(ledger, engine):
     for ref in ("zzz", "", "%"):
         with pytest.raises(NotFoundError) as caught:
             find_job(engine, ref)
-        assert str(caught.value) == f'There is no job "{ref}".'
+        place = database_name(engine)
+        assert str(caught.value) == f'There is no job "{ref}". `pipeline jobs` lists those in {place}.'
 
 
 def test_an_ambiguous_start_is_told(ledger, engine):
