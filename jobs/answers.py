@@ -10,8 +10,10 @@ from pipeline.rows import Status
 from pipeline.spec import JobSpec
 from pipeline.store.columns import result_types
 from pipeline.store.database import Database
-from pipeline.store.export import preview
+from pipeline.store.export import Wanted, joined, preview, wanted_schema
+from pipeline.store.plain import cell
 from pipeline.store.records import JobRecord
+from pipeline.store.result_condition import ResultCondition
 
 #: Of the columns that the prompt uses; the terminal is only so wide.
 _INPUT_COLUMNS = 2
@@ -21,13 +23,28 @@ _NUMBERS = 3
 _Cell = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
 
-def print_answers(database: Database, job: JobRecord, status: Status | None, limit: int) -> None:
+def print_answers(
+    database: Database,
+    job: JobRecord,
+    status: Status | None,
+    limit: int,
+    condition: ResultCondition | None = None,
+) -> None:
     """A line for each answer of the first `limit` rows."""
     spec = JobSpec.model_validate_json(job.spec_json)
-    rows = [_apart(row, list(result_types(job.spec_json))) for row in preview(database, job, limit, status)]
+    found = preview(database, job, limit, status, condition)
+    rows = [_apart(row, list(result_types(job.spec_json))) for row in found]
     lines = [(values, answer) for values, result in rows for answer in _answers(result)]
     layout = _layout(spec, any_error=any(result["error"] for _, result in rows))
     print_table(list(layout), [[cell(values, answer) for cell in layout.values()] for values, answer in lines])
+
+
+def print_columns(database: Database, job: JobRecord, wanted: Wanted) -> None:
+    """Those that were asked for by name, as they are."""
+    schema = wanted_schema(database, job, wanted)
+    rows = [row for table in joined(database, job, schema, wanted) for row in table.to_pylist()]
+    columns = [Column(name, "text" if str(schema.field(name).type) == "string" else "number") for name in schema.names]
+    print_table(columns, [[cell(value) or "" for value in row.values()] for row in rows])
 
 
 def rows_to_show(job: JobRecord, lines: int) -> int:

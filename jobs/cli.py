@@ -19,6 +19,9 @@ COMMANDS = {
     "jobs": "List all jobs, the newest first.",
     "status": "Tell how far a job is, and how fast.",
     "results": "Show a job's answers, or write them to a file.",
+    "export": "Write a job's answers to a file or a database.",
+    "compare": "Compare two jobs' answers to the same keys.",
+    "sql": "Ask the database in SQL; nothing is changed.",
     "pause": "Hold a job of the fleet; resume goes on with it.",
     "resume": "Go on with a job that was stopped, killed or paused.",
     "cancel": "Stop a job; what is answered stays.",
@@ -29,6 +32,7 @@ COMMANDS = {
     "up": "Run a whole fleet on this machine.",
     "worker": "Run a worker of a fleet: tokenizer or gpu.",
     "dispatcher": "Run a fleet's dispatcher.",
+    "purge": "Delete what jobs that ended long ago take up.",
     "migrate": "Bring the database up to date.",
     "doctor": "Check this machine, and tell how to mend it.",
 }

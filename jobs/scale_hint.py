@@ -8,6 +8,7 @@ import click
 
 from jobs.fleet import Fleet
 from jobs.scaling import Load, gpus_wanted, tokenizers_wanted
+from jobs.time_span import TimeSpan
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
@@ -15,28 +16,10 @@ from pipeline.store.open_work import OPEN_BATCHES, OpenWork, encode_rate, open_w
 from pipeline.store.queries import Rate, list_jobs, recent_rate
 from pipeline.store.records import JobRecord, Role
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-class _Duration(click.ParamType[float]):
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
-        text = str(value)
-        unit = _UNITS.get(text[-1:])
-        try:
-            seconds = float(text if unit is None else text[:-1]) * (unit or 1)
-        except ValueError:
-            seconds = 0.0
-        if not 0 < seconds < float("inf"):
-            self.fail(f"{text!r} is no time; write seconds, or 30m, 2h, 1d.", param, ctx)
-        return seconds
-
 
 @click.command("scale-hint", short_help="Tell how many workers a fleet's work would need.")
 @click.option(
-    "--deadline", type=_Duration(), metavar="TIME", default="1h", show_default=True, help="SECONDS, or 30m, 2h, 1d."
+    "--deadline", type=TimeSpan(), metavar="TIME", default="1h", show_default=True, help="SECONDS, or 30m, 2h, 1d."
 )
 @click.option("--model", metavar="M", help="Only jobs with this model, as they were submitted with it.")
 def scale_hint(deadline: float, model: str | None) -> None:

@@ -1,13 +1,13 @@
 """Stage 7: the columns that an export adds to those of the input, by what the job asked for."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.rows import Completion
-from pipeline.store.nested import to_plain
+from pipeline.store.queries import NESTED
 
 _RESULT_TYPES: dict[str, pa.DataType] = {
     "status": pa.string(),
@@ -26,7 +26,7 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
 }
 #: Those that some tasks fill and others do not.
 _TASK_COLUMNS = ("output", "label", "score", "logprob", "perplexity", "embedding", "finish_reason")
-_NESTED_COLUMNS = ("labels", "scores", "samples", "logprobs")
+_MADE_PLAIN = (*NESTED, "embedding")
 _SCORE = {"label": pa.string(), "probability": pa.float64()}
 _TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
 
@@ -67,22 +67,34 @@ def result_types(spec_json: str, width: int | None = None) -> dict[str, pa.DataT
     return types
 
 
-def result_column(name: str, kind: pa.DataType, completions: list[Completion]) -> pa.Array:
-    """Half of a surrogate pair, which no file takes, becomes U+FFFD."""
-    plain = [_plain(name, completion) for completion in completions]
+def nameable_types(spec_json: str, width: int | None = None) -> dict[str, pa.DataType]:
+    """All columns that may be asked for by name."""
+    return {"row_id": pa.int64(), "key": pa.string()} | result_types(spec_json, width) | {"attempt": pa.int64()}
+
+
+def columns_behind(names: Sequence[str]) -> list[str]:
+    """What must be read for them: `row_id`, and of labels also what tells an answer without any from none."""
+    behind = dict.fromkeys(["row_id", *names])
+    return list(behind | {"scores": None} if "labels" in behind else behind)
+
+
+def result_column(name: str, kind: pa.DataType, rows: Sequence[Any]) -> pa.Array:
+    """Of rows as the database has them, what is nested as JSON text. Half of a surrogate pair, which no file takes,
+    becomes U+FFFD."""
+    plain = [_plain(name, row) for row in rows] if name in _MADE_PLAIN else [getattr(row, name) for row in rows]
     try:
         return pa.array(plain, kind)
     except UnicodeEncodeError:
         return pa.array(_whole(plain), kind)
 
 
-def _plain(name: str, completion: Completion) -> Any:
-    value = getattr(completion, name)
-    if name == "embedding" and value is not None:
-        return np.frombuffer(value, "<f4")
-    if name == "labels" and completion.scores:
-        return list(value)  # that none of the labels holds is an answer too
-    return to_plain(value) if name in _NESTED_COLUMNS else value
+def _plain(name: str, row: Any) -> Any:
+    value = getattr(row, name)
+    if name == "embedding":
+        return None if value is None else np.frombuffer(value, "<f4")
+    if name == "labels" and value is None and row.scores is not None:
+        return []  # that none of the labels holds is an answer too
+    return None if value is None else json.loads(value)
 
 
 def rows_at_once(spec_json: str, most: int) -> int:

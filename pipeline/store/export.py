@@ -1,28 +1,46 @@
 """Stage 7: results joined back to the rows that they answer, as a file, a stream, or a few rows to look at."""
 
-import base64
 import errno
-import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 from sqlalchemy import Engine
 
-from pipeline.errors import InputError, JobError, PipelineError, TryAgain
+from pipeline.errors import InputError, JobError, PipelineError, SpecError, TryAgain, nearest
 from pipeline.ingest.places import opened
-from pipeline.rows import Completion, Status
-from pipeline.store.columns import result_column, result_types, rows_at_once
-from pipeline.store.queries import embedding_width, list_shards, read_results
-from pipeline.store.records import JobRecord, ShardRecord
+from pipeline.rows import Status
+from pipeline.store.columns import columns_behind, nameable_types, result_column, result_types, rows_at_once
+from pipeline.store.purged import require_shards
+from pipeline.store.queries import embedding_width, list_shards, read_columns
+from pipeline.store.records import JobRecord
+from pipeline.store.result_condition import ResultCondition
+from pipeline.store.table_files import WRITERS, Format
 
-Format = Literal["csv", "jsonl", "parquet"]
+#: Without their rows.
+_ROWS_AT_ONCE = 1 << 14
+_NO_ROW = 1 << 62  #: behind the last of any job
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a job's results: which rows, and which columns."""
+
+    status: Status | None = None
+    condition: ResultCondition | None = None
+    limit: int | None = None
+    columns: tuple[str, ...] | None = None  #: of the result, in this order; None: row_id, and all that was asked for
+    with_input: bool = True  #: and those of the input before them
+
+    @property
+    def rows(self) -> dict[str, Any]:
+        return {"status": self.status, "condition": self.condition}
 
 
 def export(
@@ -34,71 +52,131 @@ def export(
     status: Status | None = None,
     limit: int | None = None,
 ) -> int:
-    """Write the rows that have a result, in the order of the input; how many.
+    """Write all columns of the rows that have a result, in the order of the input; how many.
 
     The columns are row_id, the input's, then the result's (those that the job asked for, columns.py). A column
     of ours whose name the input has already gets the prefix `result_`. A file appears whole or not at all. In CSV and
     JSON lines, bytes are base64; a nested CSV cell is JSON. Raises InputError for a shard that is gone, JobError or
     TryAgain where the target cannot be written.
     """
+    return export_wanted(engine, job, file_format, target, Wanted(status, limit=limit))
+
+
+def export_wanted(engine: Engine, job: JobRecord, file_format: Format, target: Path | BinaryIO, wanted: Wanted) -> int:
+    """The same for some of the rows and columns. Also raises SpecError for a column that is not there, RefusedError
+    where the input is asked for and was purged."""
+    schema = wanted_schema(engine, job, wanted)
     n_rows = 0
-    schema = _schema(engine, job)
-    with opened_target(target) as stream, closing(_WRITERS[file_format](stream, schema)) as writer:
-        for table in _joined(engine, job, schema, status, limit):
+    with opened_target(target) as stream, closing(WRITERS[file_format](stream, schema)) as writer:
+        for table in joined(engine, job, schema, wanted):
             writer.write_table(table)
             n_rows += table.num_rows
     return n_rows
 
 
-def preview(engine: Engine, job: JobRecord, limit: int, status: Status | None = None) -> list[dict[str, Any]]:
+def preview(
+    engine: Engine,
+    job: JobRecord,
+    limit: int,
+    status: Status | None = None,
+    condition: ResultCondition | None = None,
+) -> list[dict[str, Any]]:
     """The first rows that have a result, under the columns of an export."""
-    tables = _joined(engine, job, _schema(engine, job), status, limit)
+    wanted = Wanted(status, condition, limit)
+    tables = joined(engine, job, wanted_schema(engine, job, wanted), wanted)
     return [row for table in tables for row in table.to_pylist()]
 
 
-def _joined(
-    engine: Engine, job: JobRecord, schema: pa.Schema, status: Status | None, limit: int | None
-) -> Iterator[pa.Table]:
-    """A table for each shard that has results, or for some rows of it; no more than one shard is in memory."""
-    wanted = math.inf if limit is None else limit
+def joined(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) -> Iterator[pa.Table]:
+    """A table for each run of rows that have results; no more than one shard is in memory."""
+    of_result = [result_name(field) for field in schema if result_name(field)]
+    names = columns_behind(of_result)
+    pieces = _with_rows if wanted.with_input else _alone
+    for rows, found in pieces(engine, job, names, wanted):
+        columns = iter(rows.columns if rows is not None else ())
+        arrays = [
+            result_column(name, field.type, found) if (name := result_name(field)) else next(columns)
+            for field in schema
+        ]
+        yield pa.table(arrays, schema=schema)
+
+
+def wanted_schema(engine: Engine, job: JobRecord, wanted: Wanted) -> pa.Schema:
+    """Each column of ours remembers under `result` what it is, whatever its name had to become."""
+    of_input = _input_columns(engine, job) if wanted.with_input else []
+    taken = {field.name for field in of_input}
+    known = nameable_types(job.spec_json)
+    if "embedding" in known:
+        known = nameable_types(job.spec_json, embedding_width(engine, job.id))
+    for name in wanted.columns or ():
+        if name not in known:
+            raise SpecError(
+                f'The results of {job.name} have no column "{name}".{nearest(name, list(known))} '
+                f"Their columns are: {', '.join(known)}."
+            )
+    if wanted.columns is None:
+        first, others = ["row_id"], list(result_types(job.spec_json))
+    else:
+        first, others = [], list(wanted.columns)
+    fields = {name: pa.field(free_name(name, taken), known[name], metadata={"result": name}) for name in first + others}
+    return pa.schema([*(fields[name] for name in first), *of_input, *(fields[name] for name in others)])
+
+
+def _with_rows(
+    engine: Engine, job: JobRecord, names: Sequence[str], wanted: Wanted
+) -> Iterator[tuple[pa.Table | None, Sequence[Any]]]:
+    """Some rows of a shard, and their results."""
+    left = math.inf if wanted.limit is None else wanted.limit
     for shard in list_shards(engine, job.id):
         whole = None
         for rows in _runs(shard.rows, rows_at_once(job.spec_json, len(shard.rows))):
-            if wanted <= 0:
+            if left <= 0:
                 return
-            completions = read_results(engine, job.id, rows, status, int(min(wanted, len(rows))))
-            if completions:
-                wanted -= len(completions)
+            most = int(min(left, len(rows)))
+            found = read_columns(engine, job.id, names, most, rows=rows, **wanted.rows)
+            if found:
+                left -= len(found)
                 whole = whole or _read(shard.path, lambda file: file.read())
-                yield _join(shard, whole, completions, schema)
+                yield _answered(whole, shard.row_from, found), found
+
+
+def _alone(
+    engine: Engine, job: JobRecord, names: Sequence[str], wanted: Wanted
+) -> Iterator[tuple[pa.Table | None, Sequence[Any]]]:
+    """The results as they are, without a look at the input."""
+    left, most = wanted.limit, rows_at_once(job.spec_json, _ROWS_AT_ONCE)
+    rows = range(_NO_ROW)
+    while left is None or left > 0:
+        found = read_columns(engine, job.id, names, most if left is None else min(left, most), rows=rows, **wanted.rows)
+        if not found:
+            return
+        left = None if left is None else left - len(found)
+        rows = range(found[-1].row_id + 1, _NO_ROW)
+        yield None, found
 
 
 def _runs(rows: range, length: int) -> Iterator[range]:
     return (rows[start : start + length] for start in range(0, len(rows), length))
 
 
-def _join(shard: ShardRecord, rows: pa.Table, completions: list[Completion], schema: pa.Schema) -> pa.Table:
-    if len(completions) < rows.num_rows:
-        rows = rows.take([completion.row_id - shard.row_from for completion in completions])
-    columns = [pa.array([completion.row_id for completion in completions], pa.int64()), *rows.columns]
-    for field in list(schema)[len(columns) :]:
-        columns.append(result_column(field.metadata[b"result"].decode(), field.type, completions))
-    return pa.table(columns, schema=schema)
+def _answered(rows: pa.Table, row_from: int, found: Sequence[Any]) -> pa.Table:
+    if len(found) == rows.num_rows:
+        return rows
+    return rows.take([row.row_id - row_from for row in found])
 
 
-def _schema(engine: Engine, job: JobRecord) -> pa.Schema:
-    """Each column of ours remembers under `result` what it is, whatever its name had to become."""
+def _input_columns(engine: Engine, job: JobRecord) -> list[pa.Field]:
+    require_shards(job)
     shards = list_shards(engine, job.id, limit=1)
-    of_input = list(_read(shards[0].path, lambda file: file.schema_arrow)) if shards else []
-    taken = {field.name for field in of_input}
-    types = result_types(job.spec_json)
-    if "embedding" in types:
-        types = result_types(job.spec_json, embedding_width(engine, job.id))
-    of_result = [pa.field(_free(name, taken), kind, metadata={"result": name}) for name, kind in types.items()]
-    return pa.schema([pa.field(_free("row_id", taken), pa.int64()), *of_input, *of_result])
+    return list(_read(shards[0].path, lambda file: file.schema_arrow)) if shards else []
 
 
-def _free(name: str, taken: set[str]) -> str:
+def result_name(field: pa.Field) -> str:
+    """Empty for a column of the input."""
+    return str((field.metadata or {}).get(b"result", b"").decode())
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name = f"result_{name}"
     return name
@@ -113,85 +191,6 @@ def _read(path: str, read: Callable[[pyarrow.parquet.ParquetFile], Any]) -> Any:
             f"The shard {path}, which holds rows of the input, cannot be read: {error} "
             "Results are joined to it, so put it back in its place."
         ) from error
-
-
-class _Writer(Protocol):
-    def write_table(self, table: pa.Table) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _CsvWriter:
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
-        self._schema = pa.schema(
-            pa.field(field.name, pa.string() if _is_odd(field.type) else field.type) for field in schema
-        )
-        self._writer = pyarrow.csv.CSVWriter(stream, self._schema)
-
-    def write_table(self, table: pa.Table) -> None:
-        columns = [
-            pa.array([_cell(value) for value in column.to_pylist()], pa.string()) if _is_odd(column.type) else column
-            for column in table.columns
-        ]
-        self._writer.write_table(pa.table(columns, schema=self._schema))
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _JsonlWriter:
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
-        self._stream = stream
-        self._parsed = [field.name for field in schema if (field.metadata or {}).get(b"result") == b"parsed"]
-
-    def write_table(self, table: pa.Table) -> None:
-        rows = [_plain(row) for row in table.to_pylist()]
-        for row in rows:
-            row.update({name: json.loads(row[name]) for name in self._parsed if row[name] is not None})
-        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-        self._stream.write("".join(lines).encode(errors="backslashreplace"))  # which is JSON's form of half a pair
-
-    def close(self) -> None:
-        """Nothing is held back."""
-
-
-def _parquet_writer(stream: BinaryIO, schema: pa.Schema) -> _Writer:
-    bare = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
-    writer: _Writer = pyarrow.parquet.ParquetWriter(stream, bare, compression="zstd")
-    return writer
-
-
-_WRITERS: Mapping[str, Callable[[BinaryIO, pa.Schema], _Writer]] = {
-    "csv": _CsvWriter,
-    "jsonl": _JsonlWriter,
-    "parquet": _parquet_writer,
-}
-
-
-def _is_odd(kind: pa.DataType) -> bool:
-    """Of a type that CSV has no cells for."""
-    return pa.types.is_nested(kind) or "binary" in str(kind)
-
-
-def _cell(value: object) -> str | None:
-    plain = _plain(value)
-    return plain if plain is None or isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-
-
-def _plain(value: object) -> Any:
-    """As JSON knows it: dates as ISO text, bytes as base64, decimals as text, not-a-number as null."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else None
-        case bytes():
-            return base64.b64encode(value).decode()
-        case dict():
-            return {str(name): _plain(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [_plain(inner) for inner in value]
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 @contextmanager

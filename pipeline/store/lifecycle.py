@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from pipeline.errors import RefusedError
 from pipeline.rows import Completion, Status
 from pipeline.store.entries import NEWEST, hold_job, insert_results, set_job, shard_record
+from pipeline.store.purged import require_results, require_shards
 from pipeline.store.records import BatchState, JobRecord, JobState, ShardRecord, ShardState
 from pipeline.store.schema import batches, jobs, results, shards
 from pipeline.store.work import FREE, UNDER_WAY, hold, take_back, write
@@ -119,6 +120,7 @@ def cancel(connection: Connection, job_id: str, now: float) -> list[ShardRecord]
     job = hold_job(connection, job_id)
     if job.state is JobState.DONE:
         raise RefusedError(f'Job "{job.name}" is done; there is nothing to cancel.')
+    require_shards(job)
     set_job(connection, job_id, state=JobState.CANCELLED, finished_at=now, paused_at=None)
     _stop_encoding(connection, job_id)
     hold(connection, batches, and_(batches.c.job_id == job_id, batches.c.enqueued_at.is_not(None)), wait=True)
@@ -152,6 +154,8 @@ def revive(connection: Connection, job_id: str) -> None:
     job = hold_job(connection, job_id)
     if job.state is not JobState.CANCELLED:
         raise RefusedError(f'Job "{job.name}" is not cancelled.')
+    require_results(job)
+    require_shards(job)
     connection.execute(delete(results).where(results.c.job_id == job_id, results.c.status == Status.CANCELLED))
     connection.execute(
         update(batches)

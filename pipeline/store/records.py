@@ -82,6 +82,8 @@ class JobRecord:
     context: int | None = None  #: tokens that the model holds, prompt and answer together
     tokenizer: str | None = None  #: where a fleet's workers find the model's tokenizer
     utc_offset_s: int | None = None  #: of the clock on the wall where it was submitted
+    shards_purged_at: float | None = None  #: since then its input is gone, and no row can be answered again
+    results_purged_at: float | None = None  #: since then its answers are gone
 
     @property
     def submitted(self) -> datetime:

@@ -30,7 +30,7 @@ from pipeline.store.column_types import AnyText, Embedding, Labels, Logprobs, Ro
 from pipeline.store.records import BatchState, JobState, Role, ShardState, WorkerState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0007"
 
 metadata = MetaData()
 
@@ -54,6 +54,8 @@ jobs = Table(
     Column("context", Integer),
     Column("tokenizer", AnyText),
     Column("utc_offset_s", Integer),
+    Column("shards_purged_at", Double),
+    Column("results_purged_at", Double),
 )
 
 shards = Table(
