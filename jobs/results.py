@@ -19,8 +19,9 @@ from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
 from pipeline.store.export import Wanted, export_wanted
 from pipeline.store.purged import require_results
-from pipeline.store.queries import count_results, find_job, progress
+from pipeline.store.queries import find_job, progress
 from pipeline.store.records import JobRecord
+from pipeline.store.result_rows import count_results
 
 #: Answers in a table where no --limit is given.
 _TABLE_LINES = 20

@@ -1,13 +1,14 @@
 """Stage 7: the columns that an export adds to those of the input, by what the job asked for."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.store.queries import NESTED
+from pipeline.store.column_types import unescaped
+from pipeline.store.result_rows import NESTED
 
 _RESULT_TYPES: dict[str, pa.DataType] = {
     "status": pa.string(),
@@ -26,7 +27,6 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
 }
 #: Those that some tasks fill and others do not.
 _TASK_COLUMNS = ("output", "label", "score", "logprob", "perplexity", "embedding", "finish_reason")
-_MADE_PLAIN = (*NESTED, "embedding")
 _SCORE = {"label": pa.string(), "probability": pa.float64()}
 _TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
 
@@ -78,23 +78,22 @@ def columns_behind(names: Sequence[str]) -> list[str]:
     return list(behind | {"scores": None} if "labels" in behind else behind)
 
 
-def result_column(name: str, kind: pa.DataType, rows: Sequence[Any]) -> pa.Array:
-    """Of rows as the database has them, what is nested as JSON text. Half of a surrogate pair, which no file takes,
-    becomes U+FFFD."""
-    plain = [_plain(name, row) for row in rows] if name in _MADE_PLAIN else [getattr(row, name) for row in rows]
-    try:
-        return pa.array(plain, kind)
-    except UnicodeEncodeError:
-        return pa.array(_whole(plain), kind)
-
-
-def _plain(name: str, row: Any) -> Any:
-    value = getattr(row, name)
+def result_column(name: str, kind: pa.DataType, found: Mapping[str, Sequence[Any]]) -> pa.Array:
+    """Of columns as the database keeps them. Half of a surrogate pair, which no file takes, becomes U+FFFD."""
+    values = found[name]
     if name == "embedding":
-        return None if value is None else np.frombuffer(value, "<f4")
-    if name == "labels" and value is None and row.scores is not None:
-        return []  # that none of the labels holds is an answer too
-    return None if value is None else json.loads(value)
+        return pa.array([None if value is None else np.frombuffer(value, "<f4") for value in values], kind)
+    if name in NESTED or pa.types.is_string(kind):
+        values = unescaped(values)
+    if name in NESTED:
+        values = json.loads(f"[{','.join(value or 'null' for value in values)}]")
+    if name == "labels":  # that none of the labels holds is an answer too
+        answered = found["scores"]
+        values = [[] if value is None and answered[at] is not None else value for at, value in enumerate(values)]
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return pa.array(_whole(list(values)), kind)
 
 
 def rows_at_once(spec_json: str, most: int) -> int:

@@ -18,9 +18,10 @@ from pipeline.ingest.places import opened
 from pipeline.rows import Status
 from pipeline.store.columns import columns_behind, nameable_types, result_column, result_types, rows_at_once
 from pipeline.store.purged import require_shards
-from pipeline.store.queries import embedding_width, list_shards, read_columns
+from pipeline.store.queries import embedding_width, list_shards
 from pipeline.store.records import JobRecord
 from pipeline.store.result_condition import ResultCondition
+from pipeline.store.result_rows import read_columns
 from pipeline.store.table_files import WRITERS, Format
 
 #: Without their rows.
@@ -94,8 +95,9 @@ def joined(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) ->
     pieces = _with_rows if wanted.with_input else _alone
     for rows, found in pieces(engine, job, names, wanted):
         columns = iter(rows.columns if rows is not None else ())
+        values = dict(zip(names, zip(*found, strict=True), strict=True))
         arrays = [
-            result_column(name, field.type, found) if (name := result_name(field)) else next(columns)
+            result_column(name, field.type, values) if (name := result_name(field)) else next(columns)
             for field in schema
         ]
         yield pa.table(arrays, schema=schema)

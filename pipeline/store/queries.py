@@ -4,11 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Select, func, select, type_coerce
+from sqlalchemy import Connection, Engine, Row, Select, func, select
 
 from pipeline.errors import NotFoundError, nearest
 from pipeline.rows import Completion, Status
-from pipeline.store.column_types import AnyText
 from pipeline.store.entries import NEWEST, job_record, shard_record
 from pipeline.store.records import BatchState, JobRecord, JobState, Progress, ShardRecord
 from pipeline.store.schema import batches, jobs, results, shards
@@ -16,9 +15,6 @@ from pipeline.store.transactions import database_name, reading
 
 STAGES = ("encode", "queue", "load", "prefix", "prefill", "decode", "detokenize", "record")
 TOKENS = ("computed_tokens", "reused_tokens", "output_tokens")
-
-#: Columns that hold lists.
-NESTED = ("labels", "scores", "samples", "logprobs")
 
 #: Batches that tell how quickly a model answers.
 _LATEST = 50
@@ -127,38 +123,6 @@ def read_results(
         return [Completion(**row._mapping) for row in connection.execute(query)]
 
 
-def read_columns(
-    engine: Engine,
-    job_id: str,
-    names: Sequence[str],
-    limit: int | None,
-    *,
-    rows: range | None = None,
-    status: Status | None = None,
-    condition: ColumnElement[bool] | None = None,
-) -> Sequence[Row[tuple[object, ...]]]:
-    """Of the job's results, or of a run of its rows, in their order. What is nested in a column is JSON text."""
-    columns = (_as_text(results.c[name]) if name in NESTED else results.c[name] for name in names)
-    query = select(*columns).where(results.c.job_id == job_id).order_by(results.c.row_id).limit(limit)
-    if rows is not None:
-        query = query.where(results.c.row_id >= rows.start, results.c.row_id < rows.stop)
-    if status is not None:
-        query = query.where(results.c.status == status)
-    if condition is not None:
-        query = query.where(condition)
-    with reading(engine) as connection:
-        return connection.execute(query).all()
-
-
-def count_results(engine: Engine, job_id: str, status: Status | None, condition: ColumnElement[bool] | None) -> int:
-    """One by one, as only a condition needs it."""
-    query = select(func.count()).select_from(results).where(results.c.job_id == job_id)
-    for which in (None if status is None else results.c.status == status, condition):
-        query = query if which is None else query.where(which)
-    with reading(engine) as connection:
-        return int(connection.scalar(query) or 0)
-
-
 def embedding_width(engine: Engine, job_id: str) -> int | None:
     """Numbers in each of the job's embeddings; None where it has none yet."""
     query = select(results.c.embedding).where(results.c.job_id == job_id, results.c.embedding.is_not(None)).limit(1)
@@ -236,10 +200,6 @@ def _rate(latest: Sequence[Row[tuple[object, ...]]]) -> Rate:
         own_tokens=sum(batch.n_tokens for batch in latest),
         seconds=sum(batch.seconds for batch in latest),
     )
-
-
-def _as_text(column: Column[object]) -> ColumnElement[str]:
-    return type_coerce(column, AnyText).label(column.name)
 
 
 def _lookups(ref: str) -> Iterator[Select[tuple[object, ...]]]:

@@ -187,10 +187,18 @@ def _type(kind: pa.DataType) -> TypeEngine[Any]:
 def _rows(piece: pa.Table, ours: dict[str, str], connection: Connection) -> list[dict[str, Any]]:
     bindable = _BINDABLE[connection.dialect.name]
     columns = [
-        [plain(value) for value in values] if pa.types.is_nested(kind) else [bindable(value) for value in values]
+        values
+        if _is_plain(kind)
+        else [plain(value) for value in values]
+        if pa.types.is_nested(kind)
+        else [bindable(value) for value in values]
         for kind, values in ((column.type, values_of(column.combine_chunks())) for column in piece.columns)
     ]
     return [ours | dict(zip(piece.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return any(is_so(kind) for is_so in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
 
 
 def _for_sqlite(value: object) -> object:

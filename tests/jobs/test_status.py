@@ -138,5 +138,6 @@ def test_json(desk, run):
         "output_tokens": 60,
         "texts": {"cut": 0, "neutralised": 0},
         "error": None,
+        "purged": {"shards": None, "results": None},
         "next": ["pipeline results night", "pipeline results night --status error", "pipeline retry night"],
     }

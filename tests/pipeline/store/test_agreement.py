@@ -1,4 +1,5 @@
 import pytest
+from sqlalchemy import event
 
 from pipeline.rows import BatchTiming, Completion, Status
 from pipeline.store.agreement import ChangedRows, agreement
@@ -80,3 +81,17 @@ def test_rows_that_differ_are_side_by_side(engine, pair):
     }  # fmt: skip
     assert (rows[2]["first_error"], rows[2]["second_error"], rows[2]["second_label"]) == (None, "It is bad.", None)
     assert (rows[4]["first_row_id"], rows[4]["second_row_id"]) == (None, 0)
+
+
+def test_sqlite_finds_keys_by_an_index_that_it_makes(engine, pair):
+    """Without one, ten million rows would be looked through ten million times."""
+    if engine.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL hashes keys.")
+    asked = []
+    event.listen(engine, "before_cursor_execute", lambda *told: asked.append(told[2:4]))
+    agreement(engine, *pair)
+    list(ChangedRows(engine, *pair).blocks())
+    joins = [(sql, values) for sql, values in asked if "JOIN" in sql]
+    with engine.connect() as connection:
+        plans = [str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all()) for sql, values in joins]
+    assert ["AUTOMATIC COVERING INDEX (key=?)" in plan for plan in plans] == [True] * 3

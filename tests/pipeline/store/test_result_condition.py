@@ -2,8 +2,8 @@ import pytest
 
 from pipeline.errors import SpecError
 from pipeline.rows import BatchTiming, Completion, Status
-from pipeline.store.queries import read_columns
 from pipeline.store.result_condition import result_condition
+from pipeline.store.result_rows import read_columns
 
 ANSWERS = [
     Completion(0, "1", Status.OK, "It's fine\nby me", "good", 0.5, prompt_tokens=7),
