@@ -51,10 +51,14 @@ def _purge(database: Database, ended: list[JobRecord], part: Part, what: str, *,
     if not found:
         click.echo(f"{part}: nothing to delete.")
         return
-    room = f"{'about ' if part == 'results' else ''}{size(sum(held.values()))}"
+    room = f"{'about ' if part == 'results' else ''}{_room(sum(held.values()))}"
     if not yes and not click.confirm(f"Delete {what}, of {counted(len(found), 'job')}: {room}?"):
         return
     gone = [job for job in found if purge_part(database, job, part)]
-    freed = size(sum(held[job.id] for job in gone))
+    freed = _room(sum(held[job.id] for job in gone))
     within = ", which the database fills again" if part == "results" else ""
     click.echo(f"{part}: {freed} freed, of {counted(len(gone), 'job')}{within}.")
+
+
+def _room(n_bytes: int) -> str:
+    return size(n_bytes) if n_bytes >= 1 << 20 else f"{-(-n_bytes // 1024)} KiB"

@@ -32,7 +32,6 @@ from sqlalchemy import (
     make_url,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
@@ -127,18 +126,13 @@ def _writing(url: URL) -> Iterator[Connection]:
     arguments = {"timeout": _WAIT_S} if is_file else usual
     engine = create_engine(url, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
     if is_file:
-        event.listen(engine, "connect", _leave_transactions_to_us)
+        # By itself the driver begins one with the first row, behind the making of the table.
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     try:
         with engine.begin() as connection:
             yield connection
     except DBAPIError as error:
         raise _told(error, url) from error
-
-
-def _leave_transactions_to_us(connection: DBAPIConnection, entry: object) -> None:
-    """The driver would make tables outside of them."""
-    connection.isolation_level = None
 
 
 def _told(error: DBAPIError, url: URL) -> PipelineError:

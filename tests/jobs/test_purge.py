@@ -1,8 +1,11 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from jobs.cli import cli
 from pipeline.store.integrity import check_integrity
 from pipeline.store.purge import ended_before, purge
 from pipeline.store.queries import find_job
@@ -31,7 +34,8 @@ def shard_files(desk, job) -> list[Path]:
 
 def test_only_what_ended_long_ago_is_deleted_and_the_rest_stays(desk, run, old):
     told = run("purge", "--older-than", "30d", "--shards", "--yes")
-    assert (told.exit_code, told.stdout) == (0, "shards: 0 MiB freed, of 2 jobs.\n")
+    assert told.exit_code == 0
+    assert re.fullmatch(r"shards: [1-9]\d* KiB freed, of 2 jobs\.\n", told.stdout)
     assert shard_files(desk, old) == []
     for name in ("running", "paused", "cutting", "new"):
         assert shard_files(desk, find_job(desk.database, name)), name
@@ -78,7 +82,7 @@ def test_tokens_are_deleted_whatever_attempt_wrote_them(desk, run, old):
     place.write_bytes(b"tokens")
     with desk.database.begin() as connection:
         connection.exec_driver_sql(f"UPDATE shards SET tokens = '{place}', fence = 1 WHERE shard_no = 0")
-    assert run("purge", "--older-than", "30d", "--tokens", "--yes").stdout.startswith("tokens: 0 MiB freed, of ")
+    assert run("purge", "--older-than", "30d", "--tokens", "--yes").stdout.startswith("tokens: 1 KiB freed, of ")
     assert not place.exists()
 
 
@@ -110,3 +114,13 @@ def test_nobody_to_ask_is_nothing_deleted(desk, run, old):
         "Error: `pipeline purge` asks before it deletes, and nobody is here to answer. Give --yes.\n"
     )
     assert len(shard_files(desk, old)) == 2
+
+
+def test_each_part_is_asked_for(desk, environment, old, monkeypatch):
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda stream: True)
+    told = CliRunner(env=environment).invoke(cli, ["purge", "--older-than", "30d"], input="n\ny\n")
+    asked = r"Delete the input as it was cut \(no row can be answered again then\), of 2 jobs: \d+ KiB\? \[y/N\]: n"
+    assert re.search(asked, told.stdout)
+    assert "Delete the answers, of 1 job: about 1 KiB? [y/N]: y" in told.stdout
+    assert len(shard_files(desk, old)) == 2
+    assert find_job(desk.database, "old").results_purged_at is not None
