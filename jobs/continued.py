@@ -9,13 +9,16 @@ from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.source import source_of
 from pipeline.spec import JobSpec
+from pipeline.store.purged import require_results, require_shards
 from pipeline.store.queries import find_job, list_pages, list_shards
 from pipeline.store.records import JobRecord, JobState
 from workers.process import Members
 
 
 def go_on(session: Session, job: JobRecord, manner: Manner) -> int:
-    """The exit status. Raises RefusedError where the model or the input is not what it was."""
+    """The exit status. Raises RefusedError where the model or the input is not what it was, or was purged."""
+    require_results(job)
+    require_shards(job)
     spec = JobSpec.model_validate_json(job.spec_json)
     if job.state is JobState.DONE:
         return conclude(session, job, spec, as_json=manner.as_json)

@@ -1,27 +1,28 @@
 """`pipeline results`: answers beside the rows they answer, to look at, to pipe on, or as a file."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from jobs.answers import print_answers, rows_to_show
+from jobs.answers import print_answers, print_columns, rows_to_show
+from jobs.choosing import choosing_flags, wanted_rows
 from jobs.job_name import job_argument
+from jobs.output_format import choose_format, output_flags
 from jobs.tables import counted
 from pipeline.errors import SpecError
 from pipeline.ingest.inputs import is_input
 from pipeline.rows import Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
-from pipeline.store.answers import count_rows
 from pipeline.store.database import Database, open_database
-from pipeline.store.export import Format, export
+from pipeline.store.export import Wanted, export_wanted
+from pipeline.store.purged import require_results
 from pipeline.store.queries import find_job, progress
 from pipeline.store.records import JobRecord
-
-_TABLE = "table"
-_FORMATS: tuple[Format, ...] = ("csv", "jsonl", "parquet")
-_SUFFIXES: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+from pipeline.store.result_rows import count_rows
 
 #: Answers in a table where no --limit is given.
 _TABLE_LINES = 20
@@ -29,15 +30,7 @@ _TABLE_LINES = 20
 
 @click.command(short_help="Show a job's answers, or write them to a file.")
 @job_argument()
-@click.option(
-    "--format",
-    "wanted",
-    type=click.Choice([_TABLE, *_FORMATS]),
-    help="[default: by the name of FILE; table on a terminal, jsonl in a pipe]",
-)
-@click.option(
-    "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there: .csv, .jsonl or .parquet."
-)
+@output_flags
 @click.option(
     "--status",
     type=click.Choice([status.value for status in Status]),
@@ -49,69 +42,59 @@ _TABLE_LINES = 20
     metavar="N",
     help=f"Only the first N rows.  [default: those of {_TABLE_LINES} answers in a table, otherwise all]",
 )
-def results(job: str, wanted: str | None, output: Path | None, status: str | None, limit: int | None) -> None:
+@choosing_flags
+def results(
+    job: str, wanted: str | None, output: Path | None, status: str | None, limit: int | None, **chosen: Any
+) -> None:
     """Show the answers of JOB (a name, an id or the start of one, or `last`) in the order of its input.
 
     A table is for looking at: long cells are cut. All other formats hold every column of the input and of the result;
-    in a pipe they go to standard output. Rows without a result yet are left out.
+    in a pipe they go to standard output. Rows without a result yet are left out. --where asks of the results' columns
+    what `submit --where` asks of an input's; with --columns, the input is left out unless --join-input asks for it.
 
     \b
     Examples:
       pipeline results moods --status error
       pipeline results moods --output moods.parquet
+      pipeline results moods --where "label = 'good' and score > 0.9" --columns key,label,score
       pipeline results last | jq .output
     """
-    file_format = _choose_format(wanted, output, on_terminal=sys.stdout.isatty())
+    file_format = choose_format(wanted, output)
     database = open_database(Settings.from_environment())
     found = find_job(database, job)
+    require_results(found)
+    asked = wanted_rows(status, limit, **chosen)
     if output is not None and is_input(JobSpec.model_validate_json(found.spec_json).inputs, output):
         raise SpecError(f"{output} is an input of {found.name}, which would be lost. Give another file.")
-    only = None if status is None else Status(status)
     if file_format is None:
-        _show(database, found, only, limit or rows_to_show(found, _TABLE_LINES))
+        _show(database, found, asked)
     elif output is None:
-        export(database, found, file_format, sys.stdout.buffer, status=only, limit=limit)
+        export_wanted(database, found, file_format, sys.stdout.buffer, asked)
     else:
-        n_rows = export(database, found, file_format, output, status=only, limit=limit)
+        n_rows = export_wanted(database, found, file_format, output, asked)
         click.echo(f"{counted(n_rows, 'row')} written to {output}")
 
 
-def _choose_format(wanted: str | None, output: Path | None, *, on_terminal: bool) -> Format | None:
-    """None: a table. Raises SpecError for what makes no sense together."""
-    if wanted == _TABLE and output is not None:
-        raise SpecError("A table is for looking at; for --output choose --format csv, jsonl or parquet.")
-    if wanted == "parquet" and output is None and on_terminal:
-        raise SpecError(
-            "Parquet is not text to be read on a terminal. Give --output FILE.parquet, or send it to a pipe."
-        )
-    if wanted is not None:
-        return next((name for name in _FORMATS if name == wanted), None)
-    if output is not None:
-        return _by_suffix(output)
-    return None if on_terminal else "jsonl"
-
-
-def _by_suffix(output: Path) -> Format:
-    found = _SUFFIXES.get(output.suffix.lower())
-    if found is None:
-        raise SpecError(
-            f"The name {output} does not tell its format. Let it end in .csv, .jsonl or .parquet, or give --format."
-        )
-    return found
-
-
-def _show(database: Database, job: JobRecord, status: Status | None, limit: int) -> None:
-    figures = progress(database, job.id)
-    available = figures.finished if status is None else int(getattr(figures, status, 0))
-    if job.questions and available:
-        available = count_rows(database, job, status)
+def _show(database: Database, job: JobRecord, asked: Wanted) -> None:
+    limit = asked.limit or rows_to_show(job, _TABLE_LINES)
+    available = _available(database, job, asked)
     if not available:
-        which = "no results yet" if status is None else f"no rows that ended as {status}"
-        click.echo(f"{job.name} has {which}.", err=True)
+        which = "no results yet" if asked.status is None else f"no rows that ended as {asked.status}"
+        click.echo(f"{job.name} has {which if asked.condition is None else 'no such rows'}.", err=True)
         return
-    print_answers(database, job, status, limit)
+    if asked.columns is None:
+        print_answers(database, job, asked.status, limit, asked.condition)
+    else:
+        print_columns(database, job, replace(asked, limit=limit))
     if available > limit:
         click.echo(
             f"{available - limit:,} more; --limit N shows more of them, --output FILE writes them all to a file.",
             err=True,
         )
+
+
+def _available(database: Database, job: JobRecord, asked: Wanted) -> int:
+    if asked.condition is not None or job.questions:
+        return count_rows(database, job, asked.status, asked.condition)
+    figures = progress(database, job.id)
+    return figures.finished if asked.status is None else int(getattr(figures, asked.status, 0))

@@ -114,6 +114,7 @@ class Standing:
             "output_tokens": figures.output_tokens,
             "texts": {"cut": figures.cut, "neutralised": figures.neutralised},
             "seconds": figures.seconds,
+            "purged": {"shards": iso(job.shards_purged_at), "results": iso(job.results_purged_at)},
             "error": job.error,
             "difference": None if self.difference is None else asdict(self.difference),
             "notice_error": self.unsent,

@@ -11,13 +11,13 @@ from jobs.fleet_shown import fleet_json, print_workers, queue_words, work_json
 from jobs.job_name import job_argument
 from jobs.reuse import why_reuse_differs
 from jobs.schedule_shown import difference_words
-from jobs.standing import Standing, State, standing
+from jobs.standing import Standing, State, iso, standing
 from jobs.tables import counted, duration, unit
 from pipeline.errors import NotFoundError
 from pipeline.settings import Settings
 from pipeline.store.database import Database, open_database
 from pipeline.store.entries import NEWEST
-from pipeline.store.records import Progress
+from pipeline.store.records import JobRecord, Progress
 
 #: Stages that only a fleet has.
 _FLEET_STAGES = ("queue", "load")
@@ -157,10 +157,18 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         yield "seconds", ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in stages.items())
     if found.in_fleet is not None:
         yield "queue", queue_words(found.in_fleet)
+    if purged := _purged(found.job):
+        yield "purged", purged
     if found.job.error is not None:
         yield "stopped", found.job.error
     if found.unsent is not None:
         yield "notice", found.unsent
+
+
+def _purged(job: JobRecord) -> str:
+    parts = {"its input": job.shards_purged_at, "its answers": job.results_purged_at}
+    told = [f"{what} on {str(iso(at))[:10]}" for what, at in parts.items() if at is not None]
+    return f"{', '.join(told)}; it cannot go on" if told else ""
 
 
 def _of_texts(figures: Progress, what: str) -> Iterator[str]:
@@ -178,7 +186,9 @@ def _failed(found: Standing) -> str:
 def _next(found: Standing) -> dict[str, str]:
     """Commands to type, and what each does."""
     name = shlex.quote(found.job.name)
-    commands = {}
+    commands: dict[str, str] = {}
+    if found.job.shards_purged_at is not None or found.job.results_purged_at is not None:
+        return commands
     if found.state in (State.INTERRUPTED, State.CANCELLED, State.PAUSED):
         commands[f"pipeline resume {name}"] = "goes on where it stopped"
     elif found.recorded:

@@ -1,4 +1,4 @@
-"""How a person writes a span of time on the command line."""
+"""A length of time as a person writes it: `90`, `30m`, `2h`, `1d`."""
 
 import click
 

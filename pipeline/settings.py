@@ -32,6 +32,8 @@ class Settings:
     shards: str | None = None  #: PIPELINE_SHARDS: a directory, or the URL of one, that all machines see; None: at home
     #: PIPELINE_SOURCE_URL, which may hold a password: the database that --sql reads, where the job's own URL has none
     source_url: str | None = field(default=None, repr=False)
+    #: PIPELINE_TARGET_URL, which may hold a password: the database that an export writes to, as source_url is read
+    target_url: str | None = field(default=None, repr=False)
     lost_after_s: float = 60.0  #: PIPELINE_LOST_AFTER_S: what the broker was told of and nobody took is told again
     batch_seconds: float = 10.0  #: PIPELINE_BATCH_SECONDS: what a batch of a fleet should take
     log_format: str = "text"  #: PIPELINE_LOG_FORMAT: how the processes of a fleet write their lines, of LOG_FORMATS
@@ -89,6 +91,7 @@ class Settings:
             broker_url=environment.get("PIPELINE_BROKER_URL") or None,
             shards=environment.get("PIPELINE_SHARDS") or None,
             source_url=environment.get("PIPELINE_SOURCE_URL") or None,
+            target_url=environment.get("PIPELINE_TARGET_URL") or None,
             lost_after_s=float(_whole(environment, "PIPELINE_LOST_AFTER_S", int(usual.lost_after_s))),
             batch_seconds=float(_whole(environment, "PIPELINE_BATCH_SECONDS", int(usual.batch_seconds))),
             log_format=_one_of(environment, "PIPELINE_LOG_FORMAT", LOG_FORMATS),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 _DOCS = Path(__file__).parents[1] / "docs"
 #: Texts whose commands go on with the jobs of the README.
-GOING_ON = [_DOCS / name for name in ("failures.md", "fleet.md", "results.md", "tuning.md")]
+GOING_ON = [_DOCS / name for name in ("failures.md", "fleet.md", "results.md", "sql.md", "tuning.md")]
 
 
 def lines(markdown: Path) -> list[str]:

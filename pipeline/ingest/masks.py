@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import SpecError
+from pipeline.ingest.expression import Literal
 from pipeline.ingest.paths import ColumnPath
 
 Mask = Callable[[pa.RecordBatch], pa.Array]  #: true, false or null for each row
 Compare = Callable[[pa.Array, pa.Scalar], pa.Array]
-Literal = str | int | float | bool
 
 _WHOLE = pa.decimal128(38, 0)
 _WHOLE_TEXT = r"^\s*[+-]?\d{1,38}\s*$"

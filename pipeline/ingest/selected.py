@@ -142,5 +142,5 @@ def _misfit(row: int, table: str, field: pa.Field, value: object) -> InputError:
     shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
     return InputError(
         f'Row {row} of {table} holds {shown} in the column "{field.name}", which the rows before it make {field.type}. '
-        f"Give it one type in --sql, such as CAST({field.name} AS TEXT) AS {field.name}."
+        f"Give it one type in the SELECT, such as CAST({field.name} AS TEXT) AS {field.name}."
     )

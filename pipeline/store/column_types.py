@@ -37,6 +37,13 @@ class AnyText(TypeDecorator[str]):
         return value and _ESCAPES.sub(lambda found: chr(int(found[1], 16)), value)
 
 
+def unescaped(values: Sequence[str | None]) -> Sequence[str | None]:
+    """Of texts as they are kept, as they were. Hardly any holds an escape, so they are not looked at one by one."""
+    if _ESCAPE not in "".join(value for value in values if value):
+        return values
+    return [value and _ESCAPES.sub(lambda found: chr(int(found[1], 16)), value) for value in values]
+
+
 class RowIds(TypeDecorator[tuple[int, ...]]):
     """The lowest as uint64, then each one's distance from it in as few bytes as hold them all; little-endian.
 

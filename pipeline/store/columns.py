@@ -1,15 +1,16 @@
 """Stage 7: the columns that an export adds to those of the input, by what the job asked for."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.rows import Completion
 from pipeline.store.asked import asked, question_names
-from pipeline.store.nested import to_plain
+from pipeline.store.column_types import unescaped
+from pipeline.store.result_rows import NESTED
 
 _RESULT_TYPES: dict[str, pa.DataType] = {
     "status": pa.string(),
@@ -30,7 +31,6 @@ _RESULT_TYPES: dict[str, pa.DataType] = {
 _TASK_COLUMNS = ("output", "label", "score", "logprob", "perplexity", "embedding", "finish_reason")
 #: What is asked for: of these, the first that the task fills.
 _ANSWERS = ("label", "output", "logprob", "embedding")
-_NESTED_COLUMNS = ("labels", "scores", "samples", "logprobs")
 _SCORE = {"label": pa.string(), "probability": pa.float64()}
 _TOKEN = {"token_id": pa.int64(), "token": pa.string(), "logprob": pa.float64()}
 
@@ -102,22 +102,35 @@ def _types(spec: dict[str, Any], width: int | None) -> dict[str, pa.DataType]:
     return types
 
 
-def result_column(name: str, kind: pa.DataType, completions: Sequence[Completion | None]) -> pa.Array:
-    """Half of a surrogate pair, which no file takes, becomes U+FFFD."""
-    plain = [None if completion is None else _plain(name, completion) for completion in completions]
+def nameable_columns(spec_json: str, width: int | None = None) -> dict[str, ResultColumn]:
+    """All columns that may be asked for, by name."""
+    first = [ResultColumn("row_id", pa.int64(), "row_id"), ResultColumn("key", pa.string(), "key")]
+    last = [] if question_names(spec_json) else [ResultColumn("attempt", pa.int64(), "attempt")]
+    return {column.name: column for column in [*first, *result_columns(spec_json, width), *last]}
+
+
+def columns_behind(names: Sequence[str]) -> list[str]:
+    """What must be read for them: `row_id`, and of labels also what tells an answer without any from none."""
+    behind = dict.fromkeys(["row_id", *names])
+    return list(behind | {"scores": None} if "labels" in behind else behind)
+
+
+def result_column(name: str, kind: pa.DataType, found: Mapping[str, Sequence[Any]]) -> pa.Array:
+    """Of columns as the database keeps them. Half of a surrogate pair, which no file takes, becomes U+FFFD."""
+    values = found[name]
+    if name == "embedding":
+        return pa.array([None if value is None else np.frombuffer(value, "<f4") for value in values], kind)
+    if name in NESTED or pa.types.is_string(kind):
+        values = unescaped(values)
+    if name in NESTED:
+        values = json.loads(f"[{','.join(value or 'null' for value in values)}]")
+    if name == "labels":  # that none of the labels holds is an answer too
+        answered = found["scores"]
+        values = [[] if value is None and answered[at] is not None else value for at, value in enumerate(values)]
     try:
-        return pa.array(plain, kind)
+        return pa.array(values, kind)
     except UnicodeEncodeError:
-        return pa.array(_whole(plain), kind)
-
-
-def _plain(name: str, completion: Completion) -> Any:
-    value = getattr(completion, name)
-    if name == "embedding" and value is not None:
-        return np.frombuffer(value, "<f4")
-    if name == "labels" and completion.scores:
-        return list(value)  # that none of the labels holds is an answer too
-    return to_plain(value) if name in _NESTED_COLUMNS else value
+        return pa.array(_whole(list(values)), kind)
 
 
 def rows_at_once(spec_json: str, most: int) -> int:

@@ -1,30 +1,58 @@
 """Stage 7: results joined back to the rows that they answer, as a file, a stream, or a few rows to look at."""
 
-import base64
 import errno
-import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 from sqlalchemy import Engine
 
-from pipeline.errors import InputError, JobError, PipelineError, TryAgain
+from pipeline.errors import InputError, JobError, PipelineError, SpecError, TryAgain, nearest
 from pipeline.ingest.places import opened
-from pipeline.ingest.values import rows_of, values_of
+from pipeline.ingest.values import rows_of
 from pipeline.rows import Status
-from pipeline.store.answers import Answers, read_answers
-from pipeline.store.columns import result_column, result_columns, rows_at_once
+from pipeline.store.columns import (
+    ResultColumn,
+    columns_behind,
+    nameable_columns,
+    result_column,
+    result_columns,
+    rows_at_once,
+)
+from pipeline.store.purged import require_shards
 from pipeline.store.queries import embedding_width, list_pages
 from pipeline.store.records import JobRecord
+from pipeline.store.result_condition import ResultCondition
+from pipeline.store.result_rows import by_question, read_columns
+from pipeline.store.table_files import WRITERS, Format
 
-Format = Literal["csv", "jsonl", "parquet"]
+#: Without their rows.
+_ROWS_AT_ONCE = 1 << 14
+_NO_ROW = 1 << 62  #: behind the last of any job
+
+#: Rows of the input, and the columns of the answers to each question about them.
+Piece = tuple[pa.Table | None, Sequence[Mapping[str, Sequence[Any]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a job's results: which rows, and which columns."""
+
+    status: Status | None = None
+    condition: ResultCondition | None = None
+    limit: int | None = None
+    columns: tuple[str, ...] | None = None  #: of the result, in this order; None: row_id, and all that was asked for
+    with_input: bool = True  #: and those of the input before them
+
+    @property
+    def rows(self) -> dict[str, Any]:
+        return {"status": self.status, "condition": self.condition}
 
 
 def export(
@@ -36,7 +64,7 @@ def export(
     status: Status | None = None,
     limit: int | None = None,
 ) -> int:
-    """Write the rows that have a result, in the order of the input; how many.
+    """Write all columns of the rows that have a result, in the order of the input; how many.
 
     The columns are row_id, the input's, then the result's (those that the job asked for, columns.py). With a status,
     only rows are written of which an answer, where there are several, ended so. A column
@@ -44,10 +72,16 @@ def export(
     JSON lines, bytes are base64; a nested CSV cell is JSON. Raises InputError for a shard that is gone, JobError or
     TryAgain where the target cannot be written.
     """
+    return export_wanted(engine, job, file_format, target, Wanted(status, limit=limit))
+
+
+def export_wanted(engine: Engine, job: JobRecord, file_format: Format, target: Path | BinaryIO, wanted: Wanted) -> int:
+    """The same for some of the rows and columns. Also raises SpecError for a column that is not there, RefusedError
+    where the input is asked for and was purged."""
+    schema = wanted_schema(engine, job, wanted)
     n_rows = 0
-    schema = _schema(engine, job)
-    with opened_target(target) as stream, closing(_WRITERS[file_format](stream, schema)) as writer:
-        for table in _joined(engine, job, schema, status, limit):
+    with opened_target(target) as stream, closing(WRITERS[file_format](stream, schema)) as writer:
+        for table in joined(engine, job, schema, wanted):
             try:
                 writer.write_table(table)
             except pa.ArrowException as error:
@@ -58,60 +92,111 @@ def export(
     return n_rows
 
 
-def preview(engine: Engine, job: JobRecord, limit: int, status: Status | None = None) -> list[dict[str, Any]]:
+def preview(
+    engine: Engine,
+    job: JobRecord,
+    limit: int,
+    status: Status | None = None,
+    condition: ResultCondition | None = None,
+) -> list[dict[str, Any]]:
     """The first rows that have a result, under the columns of an export."""
-    tables = _joined(engine, job, _schema(engine, job), status, limit)
+    wanted = Wanted(status, condition, limit)
+    tables = joined(engine, job, wanted_schema(engine, job, wanted), wanted)
     return [row for table in tables for row in rows_of(table)]
 
 
-def _joined(
-    engine: Engine, job: JobRecord, schema: pa.Schema, status: Status | None, limit: int | None
-) -> Iterator[pa.Table]:
-    """A table for each page that has results, or for some rows of it; no more than one page is in memory."""
-    wanted, count = math.inf if limit is None else limit, job.n_questions
+def joined(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) -> Iterator[pa.Table]:
+    """A table for each run of rows that have results; no more than one page is in memory."""
+    names = columns_behind([name for field in schema if (name := result_name(field))])
+    pieces = _with_rows if wanted.with_input else _alone
+    for rows, answers in pieces(engine, job, names, wanted):
+        columns = iter(rows.columns if rows is not None else ())
+        arrays = [
+            result_column(name, field.type, answers[int(field.metadata[b"place"])])
+            if (name := result_name(field))
+            else next(columns)
+            for field in schema
+        ]
+        yield pa.table(arrays, schema=schema)
+
+
+def wanted_schema(engine: Engine, job: JobRecord, wanted: Wanted) -> pa.Schema:
+    """Each column of ours remembers under `result` what it is, whatever its name had to become."""
+    of_input = _input_columns(engine, job) if wanted.with_input else []
+    taken = {field.name for field in of_input}
+    known = nameable_columns(job.spec_json)
+    if any(column.field == "embedding" for column in known.values()):
+        known = nameable_columns(job.spec_json, embedding_width(engine, job.id))
+    for name in wanted.columns or ():
+        if name not in known:
+            raise SpecError(
+                f'The results of {job.name} have no column "{name}".{nearest(name, list(known))} '
+                f"Their columns are: {', '.join(known)}."
+            )
+    if wanted.columns is None:
+        first, others = ["row_id"], [column.name for column in result_columns(job.spec_json)]
+    else:
+        first, others = [], list(wanted.columns)
+    fields = {name: _field(known[name], taken) for name in first + others}
+    return pa.schema([*(fields[name] for name in first), *of_input, *(fields[name] for name in others)])
+
+
+def _field(column: ResultColumn, taken: Collection[str]) -> pa.Field:
+    told = {"result": column.field, "place": str(column.place)}
+    return pa.field(free_name(column.name, taken), column.kind, metadata=told)
+
+
+def _with_rows(engine: Engine, job: JobRecord, names: Sequence[str], wanted: Wanted) -> Iterator[Piece]:
+    left, count = math.inf if wanted.limit is None else wanted.limit, job.n_questions
     for page in list_pages(engine, job.id):
         whole = None
-        for row_ids in _runs(page.rows, count * rows_at_once(job.spec_json, len(page.rows) // count)):
-            if wanted <= 0:
+        for run in _runs(page.rows, count * rows_at_once(job.spec_json, len(page.rows) // count)):
+            if left <= 0:
                 return
-            answered = read_answers(engine, job, row_ids, status, int(min(wanted, len(row_ids) // count)))
-            if answered:
-                wanted -= len(answered)
+            most = int(min(left, len(run) // count))
+            found = read_columns(engine, job, names, most, rows=run, **wanted.rows)
+            if found:
+                rows, answers = by_question(names, found, count)
+                left -= len(rows)
                 whole = whole or _read(page.path, lambda file: file.read())
-                yield _join(whole, page.row_from // count, answered, schema)
+                yield _answered(whole, page.row_from // count, rows), answers
+
+
+def _alone(engine: Engine, job: JobRecord, names: Sequence[str], wanted: Wanted) -> Iterator[Piece]:
+    """The results as they are, without a look at the input."""
+    left, most, count = wanted.limit, rows_at_once(job.spec_json, _ROWS_AT_ONCE), job.n_questions
+    run = range(_NO_ROW)
+    while left is None or left > 0:
+        found = read_columns(engine, job, names, most if left is None else min(left, most), rows=run, **wanted.rows)
+        if not found:
+            return
+        rows, answers = by_question(names, found, count)
+        left = None if left is None else left - len(rows)
+        run = range((rows[-1] + 1) * count, _NO_ROW)
+        yield None, answers
 
 
 def _runs(rows: range, length: int) -> Iterator[range]:
     return (rows[start : start + length] for start in range(0, len(rows), length))
 
 
-def _join(rows: pa.Table, first: int, answered: list[tuple[int, Answers]], schema: pa.Schema) -> pa.Table:
-    """The rows of a page, of which the first is that of the input, to their answers."""
-    if len(answered) < rows.num_rows:
-        rows = rows.take([row - first for row, _ in answered])
-    columns = [pa.array([row for row, _ in answered], pa.int64()), *rows.columns]
-    for field in list(schema)[len(columns) :]:
-        name, place = field.metadata[b"result"].decode(), int(field.metadata[b"place"])
-        columns.append(result_column(name, field.type, [answers[place] for _, answers in answered]))
-    return pa.table(columns, schema=schema)
+def _answered(page: pa.Table, row_from: int, rows: Sequence[int]) -> pa.Table:
+    """Those of the page's rows that have results."""
+    return page if len(rows) == page.num_rows else page.take([row - row_from for row in rows])
 
 
-def _schema(engine: Engine, job: JobRecord) -> pa.Schema:
-    """Each column of ours remembers under `result` what it is, whatever its name had to become."""
+def _input_columns(engine: Engine, job: JobRecord) -> list[pa.Field]:
+    require_shards(job)
     pages = list_pages(engine, job.id)
-    of_input = list(_read(pages[0].path, lambda file: file.schema_arrow)) if pages else []
-    taken = {field.name for field in of_input}
-    ours = result_columns(job.spec_json)
-    if any(column.field == "embedding" for column in ours):
-        ours = result_columns(job.spec_json, embedding_width(engine, job.id))
-    of_result = [
-        pa.field(_free(column.name, taken), column.kind, metadata={"result": column.field, "place": str(column.place)})
-        for column in ours
-    ]
-    return pa.schema([pa.field(_free("row_id", taken), pa.int64()), *of_input, *of_result])
+    return list(_read(pages[0].path, lambda file: file.schema_arrow)) if pages else []
 
 
-def _free(name: str, taken: set[str]) -> str:
+def result_name(field: pa.Field) -> str:
+    """Empty for a column of the input."""
+    return str((field.metadata or {}).get(b"result", b"").decode())
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name = f"result_{name}"
     return name
@@ -126,85 +211,6 @@ def _read(path: str, read: Callable[[pyarrow.parquet.ParquetFile], Any]) -> Any:
             f"The shard {path}, which holds rows of the input, cannot be read: {error} "
             "Results are joined to it, so put it back in its place."
         ) from error
-
-
-class _Writer(Protocol):
-    def write_table(self, table: pa.Table) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _CsvWriter:
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
-        self._schema = pa.schema(
-            pa.field(field.name, pa.string() if _is_odd(field.type) else field.type) for field in schema
-        )
-        self._writer = pyarrow.csv.CSVWriter(stream, self._schema)
-
-    def write_table(self, table: pa.Table) -> None:
-        columns = [
-            pa.array([_cell(value) for value in values_of(column)], pa.string()) if _is_odd(column.type) else column
-            for column in table.columns
-        ]
-        self._writer.write_table(pa.table(columns, schema=self._schema))
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _JsonlWriter:
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
-        self._stream = stream
-        self._parsed = [field.name for field in schema if (field.metadata or {}).get(b"result") == b"parsed"]
-
-    def write_table(self, table: pa.Table) -> None:
-        rows = [_plain(row) for row in rows_of(table)]
-        for row in rows:
-            row.update({name: json.loads(row[name]) for name in self._parsed if row[name] is not None})
-        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-        self._stream.write("".join(lines).encode(errors="backslashreplace"))  # which is JSON's form of half a pair
-
-    def close(self) -> None:
-        """Nothing is held back."""
-
-
-def _parquet_writer(stream: BinaryIO, schema: pa.Schema) -> _Writer:
-    bare = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
-    writer: _Writer = pyarrow.parquet.ParquetWriter(stream, bare, compression="zstd")
-    return writer
-
-
-_WRITERS: Mapping[str, Callable[[BinaryIO, pa.Schema], _Writer]] = {
-    "csv": _CsvWriter,
-    "jsonl": _JsonlWriter,
-    "parquet": _parquet_writer,
-}
-
-
-def _is_odd(kind: pa.DataType) -> bool:
-    """Of a type that CSV has no cells for."""
-    return pa.types.is_nested(kind) or "binary" in str(kind) or isinstance(kind, pa.BaseExtensionType)
-
-
-def _cell(value: object) -> str | None:
-    plain = _plain(value)
-    return plain if plain is None or isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-
-
-def _plain(value: object) -> Any:
-    """As JSON knows it: dates as ISO text, bytes as base64, decimals as text, not-a-number as null."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else None
-        case bytes():
-            return base64.b64encode(value).decode()
-        case dict():
-            return {str(name): _plain(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [_plain(inner) for inner in value]
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 @contextmanager

@@ -76,6 +76,11 @@ POSTGRESQL_FAULTS: dict[str, Fault] = {
     ),
     "25P03": STOOD_STILL,
     "28": CLOSED,
+    "2BP01": (
+        JobError,
+        "The database {database} has views of somebody's own that stand on those of this program: {detail}. Drop them, "
+        "and make them again afterwards.",
+    ),
     "40": COLLIDED,
     "42501": (
         JobError,

@@ -20,10 +20,12 @@ _ENQUEUED, _LEASED = BatchState.ENQUEUED, BatchState.LEASED
 def check_integrity(engine: Engine, job_id: str) -> list[str]:
     """What is wrong, a sentence each; empty if all is well. Reads every result, so it takes its time."""
     with reading(engine) as connection:
-        state, n_rows, spec_json = connection.execute(
-            select(jobs.c.state, jobs.c.n_rows, jobs.c.spec_json).where(jobs.c.id == job_id)
+        state, n_rows, spec_json, results_purged_at = connection.execute(
+            select(jobs.c.state, jobs.c.n_rows, jobs.c.spec_json, jobs.c.results_purged_at).where(jobs.c.id == job_id)
         ).one()
         progress = read_progress(connection, job_id)
+        if results_purged_at is not None:
+            return [*_shard_ranges(connection, job_id, n_rows), *_marks(connection, job_id)]
         return [
             *_sums(connection, job_id, progress),
             *_shard_ranges(connection, job_id, n_rows),

@@ -12,6 +12,7 @@ from pipeline.errors import RefusedError
 from pipeline.rows import Completion, Status
 from pipeline.store import notices, schedule_runs
 from pipeline.store.entries import NEWEST, SHARD, hold_job, insert_results, set_job, shard_record
+from pipeline.store.purged import require_results, require_shards
 from pipeline.store.records import BatchState, JobRecord, JobState, ShardRecord, ShardState
 from pipeline.store.schedule_records import Event
 from pipeline.store.schema import batches, jobs, pages, results, shards
@@ -130,6 +131,7 @@ def cancel(connection: Connection, job_id: str, now: float) -> list[ShardRecord]
     job = hold_job(connection, job_id)
     if job.state is JobState.DONE:
         raise RefusedError(f'Job "{job.name}" is done; there is nothing to cancel.')
+    require_shards(job)
     if job.state is not JobState.CANCELLED:
         notices.add(connection, Event.CANCELLED, job, now)
     set_job(connection, job_id, state=JobState.CANCELLED, finished_at=now, paused_at=None)
@@ -163,6 +165,8 @@ def revive(connection: Connection, job_id: str) -> None:
     job = hold_job(connection, job_id)
     if job.state is not JobState.CANCELLED:
         raise RefusedError(f'Job "{job.name}" is not cancelled.')
+    require_results(job)
+    require_shards(job)
     connection.execute(delete(results).where(results.c.job_id == job_id, results.c.status == Status.CANCELLED))
     connection.execute(
         update(batches)

@@ -7,11 +7,15 @@ from alembic.config import Config
 from sqlalchemy import Connection
 
 import migrations
+from pipeline.store.views import create_views, drop_views
 
 
 def upgrade(connection: Connection) -> None:
-    """Run what is missing, in the transaction that the connection is in."""
+    """Run what is missing, in the transaction that the connection is in. The views stand aside: no database changes a
+    table in every way while a view shows it."""
+    drop_views(connection)
     command.upgrade(configuration(connection), "head")
+    create_views(connection)
 
 
 def configuration(connection: Connection) -> Config:

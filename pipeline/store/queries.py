@@ -1,4 +1,4 @@
-"""Stage 7: what a person asks about jobs. Nothing here writes, and nothing counts results one by one."""
+"""Stage 7: what a person asks about jobs. Nothing here writes."""
 
 import json
 from collections.abc import Iterator, Sequence

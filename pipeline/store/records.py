@@ -84,6 +84,8 @@ class JobRecord:
     utc_offset_s: int | None = None  #: of the clock on the wall where it was submitted
     questions: tuple[str, ...] = ()  #: names, where each row is asked several
     sorts_rows: bool | None = None  #: into shards of rows that are alike; None until that is chosen
+    shards_purged_at: float | None = None  #: since then its input is gone, and no row can be answered again
+    results_purged_at: float | None = None  #: since then its answers are gone
 
     @property
     def n_questions(self) -> int:

@@ -8,12 +8,15 @@ from pipeline.errors import RefusedError
 from pipeline.rows import Status
 from pipeline.store.asked import asked
 from pipeline.store.entries import NewBatch, hold_job, insert_batches, row_ids_of, set_job
+from pipeline.store.purged import require_results, require_shards
 from pipeline.store.records import JobState
 from pipeline.store.schema import batches, results, shards
 
 
 def retry_errors(connection: Connection, job_id: str, batch_rows: int, now: float) -> int:
     job = hold_job(connection, job_id)
+    require_results(job)
+    require_shards(job)
     if job.state is JobState.CANCELLED:
         raise RefusedError(f'Job "{job.name}" is cancelled; let it go on (resume) before its errors are retried.')
     failed = _failed_rows(connection, job_id)

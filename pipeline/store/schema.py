@@ -34,7 +34,7 @@ from pipeline.store.records import BatchState, JobState, Role, ShardState, Worke
 from pipeline.store.schedule_records import Event, NoticeState, Overlap, RunState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0007"
+SCHEMA_VERSION = "0008"
 
 metadata = MetaData()
 
@@ -60,6 +60,8 @@ jobs = Table(
     Column("utc_offset_s", Integer),
     Column("questions", Labels()),
     Column("sorts_rows", Boolean),
+    Column("shards_purged_at", Double),
+    Column("results_purged_at", Double),
 )
 
 #: Of a job whose rows are sorted into shards: the whole rows as they were before, in the order of the input.

@@ -87,17 +87,24 @@ class Selection:
                 f"{self._database} does not let this program in: {detail}. Write the password into --from, or the "
                 "whole URL into PIPELINE_SOURCE_URL; it is not kept with the job."
             )
-        is_away = number is None and isinstance(error, OperationalError | InterfaceError)
-        if is_away or _PASSING.match(number or ""):
+        if is_of_the_moment(error):
             return TryAgain(f"{self._database} did not answer as it should: {detail}. Try again when it is up.")
         return InputError(f"--sql cannot be run on {self._database}: {detail}. Correct the statement, or --from.")
 
 
-def without_password(url: str) -> str:
+def is_of_the_moment(error: DBAPIError) -> bool:
+    """Whether the same may go well later."""
+    number = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None)
+    if number is None:
+        return isinstance(error, OperationalError | InterfaceError) and not _REFUSAL.search(str(error.orig))
+    return _PASSING.match(number) is not None
+
+
+def without_password(url: str, flag: str = "--from") -> str:
     """What may be kept and told of it. Raises SpecError, which does not repeat it."""
-    parsed = _parsed(url)
+    parsed = _parsed(url, flag)
     if any(_SECRET.search(name) or _SECRET_VALUE.search(str(value)) for name, value in parsed.query.items()):
-        raise SpecError(f"--from holds a secret among its options. Write it as {_EXAMPLES}.")
+        raise SpecError(f"{flag} holds a secret among its options. Write it as {_EXAMPLES}.")
     # URL.set() takes None for "as it is".
     kept = URL.create(parsed.drivername, parsed.username, None, parsed.host, parsed.port, parsed.database, parsed.query)
     return kept.render_as_string()
@@ -108,14 +115,14 @@ def with_password(url: str, other: str | None) -> str:
     return other if other and without_password(other) == url else url
 
 
-def _parsed(url: str) -> URL:
+def _parsed(url: str, flag: str = "--from") -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        raise SpecError(f"--from is not a database URL. Write it as {_EXAMPLES}.") from None
+        raise SpecError(f"{flag} is not a database URL. Write it as {_EXAMPLES}.") from None
     # What follows the first @ would be taken for the host, and told: it may be the rest of a password.
     if parsed.get_backend_name() != "sqlite" and url.count("@") > 1:
-        raise SpecError("--from holds more than one @. Write one that is part of a user's name or password as %40.")
+        raise SpecError(f"{flag} holds more than one @. Write one that is part of a user's name or password as %40.")
     if parsed.get_backend_name() == "postgres":
         parsed = parsed.set(drivername="postgresql")
     return parsed
@@ -128,7 +135,7 @@ def _engine(url: URL) -> Engine:
             if not path.is_file():
                 raise InputError(f"There is no database {path}. Write --from as sqlite:///path/to/file.db.")
             place = f"file:{quote(str(path.absolute()))}?mode=ro"
-            return create_engine("sqlite://", creator=lambda: _read_only(place), poolclass=NullPool)
+            return create_engine("sqlite://", creator=lambda: read_only(place), poolclass=NullPool)
         case "postgresql":
             usual = {name: value for name, value in CONNECTION.items() if name not in url.query}
             driver = url.set(drivername="postgresql+psycopg")
@@ -136,7 +143,7 @@ def _engine(url: URL) -> Engine:
     raise SpecError(f"--from asks for {url.drivername}, which is not read here. Write it as {_EXAMPLES}.")
 
 
-def _read_only(place: str) -> sqlite3.Connection:
+def read_only(place: str) -> sqlite3.Connection:
     """`mode=ro` holds for the file itself; ATTACH and VACUUM INTO, which asks for the same right, would make others."""
 
     def allowed(action: int, *_: str | None) -> int:

@@ -49,8 +49,8 @@ def test_the_commands_are_listed_in_the_order_of_a_jobs_life(run):
     listing = result.output.partition("Commands:\n")[2].partition("\n\n")[0]
     names = [line.split()[0] for line in listing.splitlines()]
     assert " ".join(names) == (
-        "submit run-batch jobs status results report ui pause resume cancel retry schedule scale-hint profile bench up "
-        "worker dispatcher migrate doctor completion"
+        "submit run-batch jobs status results report ui export compare sql pause resume cancel retry schedule "
+        "scale-hint profile bench up worker dispatcher purge migrate doctor completion"
     )
 
 

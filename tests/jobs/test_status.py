@@ -140,5 +140,6 @@ def test_json(desk, run):
         "error": None,
         "difference": None,
         "notice_error": None,
+        "purged": {"shards": None, "results": None},
         "next": ["pipeline results night", "pipeline results night --status error", "pipeline retry night"],
     }

@@ -14,13 +14,12 @@ from pipeline.messages import unpack
 from pipeline.rows import Status
 from pipeline.settings import Settings
 from pipeline.spec import build_spec
-from pipeline.store.answers import read_answers
 from pipeline.store.database import open_database
 from pipeline.store.dispatch import Dispatch
 from pipeline.store.integrity import check_integrity
 from pipeline.store.ledger import Ledger
 from pipeline.store.lookup import find_shard
-from pipeline.store.queries import find_job, progress
+from pipeline.store.queries import find_job, progress, read_results
 from workers.keys import keys_of
 from workers.loaded import Loaded
 from workers.tokenizer import TokenizerDesk
@@ -76,9 +75,9 @@ def test_a_fleet_answers_each_question_of_each_row(settings, database, job):
     told = progress(database, job.id)
     assert (told.ok + told.truncated, told.error) == (12, 3)
     assert told.computed_tokens == told.planned_tokens
-    answers = dict(read_answers(database, job, range(15)))
-    assert [found.status for found in answers[2]] == [Status.ERROR] * 3
-    for mood, gist, fit in (answers[row] for row in (0, 1, 3, 4)):
+    answers = read_results(database, job.id, range(15))
+    assert [found.status for found in answers[6:9]] == [Status.ERROR] * 3
+    for mood, gist, fit in (answers[row * 3 : row * 3 + 3] for row in (0, 1, 3, 4)):
         assert (mood.label in ("good", "bad"), gist.output_tokens > 0, fit.logprob < 0) == (True, True, True)
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from pipeline.rows import Completion, LabelScore, LikelyToken, Status, TokenLogprob
 from pipeline.spec import build_spec
+from pipeline.store.column_types import AnyText
 from pipeline.store.columns import result_column, result_columns, rows_at_once
+from pipeline.store.nested import to_json
 
 FIELDS = {"inputs": "a.csv", "model": "m", "prompt": "{text}"}
 USUAL = [
@@ -15,6 +17,18 @@ USUAL = [
 TOKEN = "struct<token_id: int64, token: string, logprob: double"
 TOP = f"{TOKEN}, top: list<item: {TOKEN}>>>"
 SAMPLE = "struct<output: string, finish_reason: string, output_tokens: int64"
+
+
+def column(name, kind, completions):
+    """As an export makes it, of rows as the database keeps them."""
+
+    def kept(value):
+        if isinstance(value, tuple):
+            value = to_json(value)
+        return AnyText().process_bind_param(value, None) if isinstance(value, str) else value
+
+    names = {name, "scores"}
+    return result_column(name, kind, {each: [kept(getattr(row, each)) for row in completions] for each in names})
 
 
 def spec_json(**fields):
@@ -65,19 +79,19 @@ def test_a_job_of_an_older_version_asked_for_neither():
 def test_an_error_rows_nested_columns_are_null():
     kind = result_types(spec_json(logprobs=1))["logprobs"]
     answered = Completion(0, "0", Status.OK, "a", logprobs=(TokenLogprob(1, "a", -0.5, (LikelyToken(2, "b", -0.25),)),))
-    column = result_column("logprobs", kind, [answered, Completion(1, "1", Status.ERROR)])
+    logprobs = column("logprobs", kind, [answered, Completion(1, "1", Status.ERROR)])
     top = [{"token_id": 2, "token": "b", "logprob": -0.25}]
-    assert column.to_pylist() == [[{"token_id": 1, "token": "a", "logprob": -0.5, "top": top}], None]
-    assert column.type == kind
-    assert isinstance(column, pa.ListArray)
+    assert logprobs.to_pylist() == [[{"token_id": 1, "token": "a", "logprob": -0.5, "top": top}], None]
+    assert logprobs.type == kind
+    assert isinstance(logprobs, pa.ListArray)
 
 
 def test_embeddings_are_lists_of_one_width():
     rows = [Completion(0, "0", Status.OK, embedding=struct.pack("<3f", 1, -0.5, 2)), Completion(1, "1", Status.ERROR)]
     for width, kind in ((3, "fixed_size_list<item: float>[3]"), (None, "list<item: float>")):
-        column = result_column("embedding", result_types(spec_json(embed="last"), width)["embedding"], rows)
-        assert str(column.type) == kind
-        assert column.to_pylist() == [[1, -0.5, 2], None]
+        vectors = column("embedding", result_types(spec_json(embed="last"), width)["embedding"], rows)
+        assert str(vectors.type) == kind
+        assert vectors.to_pylist() == [[1, -0.5, 2], None]
 
 
 def test_that_no_label_holds_is_an_answer_and_an_error_has_none():
@@ -88,9 +102,9 @@ def test_that_no_label_holds_is_an_answer_and_an_error_has_none():
         Completion(1, "1", Status.OK, "", scores=scores[:1]),
         Completion(2, "2", Status.ERROR),
     ]
-    assert result_column("labels", kind, rows).to_pylist() == [["b"], [], None]
+    assert column("labels", kind, rows).to_pylist() == [["b"], [], None]
     kind = result_types(spec_json(choices="a,b"))["scores"]
-    assert result_column("scores", kind, rows).to_pylist() == [
+    assert column("scores", kind, rows).to_pylist() == [
         [{"label": "a", "probability": 0.25}, {"label": "b", "probability": 0.5}],
         [{"label": "a", "probability": 0.25}],
         None,
@@ -121,8 +135,8 @@ def test_half_a_surrogate_pair_is_replaced_and_the_rest_is_as_it_was():
     logprobs = (TokenLogprob(1, "b\udc00", -0.5, (LikelyToken(2, "\ud800", -0.25),)),)
     rows = [Completion(0, "0", Status.OK, "a\ud800\0b 🎉", logprobs=logprobs), Completion(1, "1", Status.OK)]
     types = result_types(spec_json(logprobs=1))
-    assert result_column("output", types["output"], rows).to_pylist() == ["a\ufffd\0b 🎉", None]
-    assert result_column("logprobs", types["logprobs"], rows).to_pylist() == [
+    assert column("output", types["output"], rows).to_pylist() == ["a\ufffd\0b 🎉", None]
+    assert column("logprobs", types["logprobs"], rows).to_pylist() == [
         [
             {
                 "token_id": 1,

@@ -86,6 +86,8 @@ def oldest(empty: Engine, tmp_path: Path) -> JobRecord:
 def test_a_database_of_the_first_version_is_upgraded_and_read(oldest: JobRecord, database_url: str, tmp_path: Path):
     engine = open_database(Settings(database_url=database_url))
     assert find_job(engine, "texts") == oldest
+    with reading(engine) as connection:
+        assert connection.execute(text("SELECT job, key, output FROM v_results")).all() == [("texts", "k0", "said")]
     said = Completion(
         0, "k0", Status.OK, "said", finish_reason="stop", prompt_tokens=7, reused_tokens=3, output_tokens=2
     )
@@ -111,6 +113,7 @@ def test_the_way_back_leaves_nothing(empty: Engine):
         command.downgrade(configuration(connection), "base")
     with reading(empty) as connection:
         assert inspect(connection).get_table_names() == ["alembic_version"]
+        assert inspect(connection).get_view_names() == []
 
 
 def test_a_migration_that_fails_leaves_nothing(empty: Engine):

@@ -10,10 +10,10 @@ import pytest
 
 from pipeline.rows import BatchTiming, Completion, LabelScore, Status
 from pipeline.spec import build_spec
-from pipeline.store.answers import count_rows, read_answers
 from pipeline.store.export import export, preview
 from pipeline.store.integrity import check_integrity
 from pipeline.store.queries import progress, read_results
+from pipeline.store.result_rows import by_question, count_rows, read_columns
 from pipeline.store.transactions import writing
 
 QUESTIONS = {"mood": {"choices": "good,bad"}, "gist": {"prompt": "Why?"}, "place": {"embed": "last"}}
@@ -92,12 +92,19 @@ def test_text_formats_have_the_same_lines(engine, job, tmp_path):
 
 
 def test_rows_are_found_by_how_one_of_their_answers_ended(engine, ledger, job):
+    def found(rows: range, status: Status | None = None, limit: int | None = None) -> list[int]:
+        answers = read_columns(engine, job, ["row_id", "key"], limit, rows=rows, status=status)
+        assert all(row.row_id in rows for row in answers)
+        return [row.row_id for row in answers]
+
     every = range(4 * N)
-    assert [row for row, _ in read_answers(engine, job, every)] == [0, 1, 2, 3]
-    ((row, answers),) = read_answers(engine, job, every, Status.ERROR)
-    assert (row, [found.row_id for found in answers]) == (0, [0, 1, 2])
-    assert [row for row, _ in read_answers(engine, job, range(N, 4 * N), Status.OK, limit=2)] == [1, 2]
-    assert read_answers(engine, job, range(N, 4 * N), Status.ERROR) == []
+    assert found(every) == list(every)
+    assert found(every, Status.ERROR) == [0, 1, 2]
+    assert found(range(N, 4 * N), Status.OK, limit=2) == list(range(N, 3 * N))
+    assert found(range(N, 4 * N), Status.ERROR) == []
+    rows, of_questions = by_question(["row_id", "key"], read_columns(engine, job, ["row_id", "key"], None), N)
+    assert (rows, of_questions[0]["row_id"], len(of_questions)) == ([0, 1, 2, 3], [0, 1, 2, 3], N)
+    assert found(every, limit=1) == [0, 1, 2]
     counts = [count_rows(engine, job, status) for status in (None, Status.ERROR, Status.TRUNCATED)]
     assert counts == [4, 1, 0]
 
@@ -115,7 +122,7 @@ def test_an_error_is_retried_without_the_rows_other_answers(engine, ledger, job)
 
 def test_what_is_cancelled_has_its_questions_name_too(engine, ledger, road, job):
     assert ledger.cancel(job.id, road.keys) == 2
-    assert [[answer.status for answer in answers] for _, answers in read_answers(engine, job, range(9, 12))] == [
-        [Status.OK, Status.CANCELLED, Status.CANCELLED]
-    ]
+    assert [answer.status for answer in read_results(engine, job.id, range(9, 12))] == [
+        Status.OK, Status.CANCELLED, Status.CANCELLED
+    ]  # fmt: skip
     assert check_integrity(engine, job.id) == []

@@ -57,7 +57,7 @@ def test_blocks_are_of_one_table(lite: str, rows_of: Any, monkeypatch: pytest.Mo
         'Row 3 of the SELECT on sqlite:////'
     )  # fmt: skip
     told = fault(lite, "SELECT CASE WHEN id < 3 THEN NULL ELSE 7 END AS a FROM t ORDER BY id")
-    assert 'holds 7 in the column "a", which the rows before it make string. Give it one type in --sql' in told
+    assert 'holds 7 in the column "a", which the rows before it make string. Give it one type in the SELECT' in told
     assert "Row 2 of " in fault(lite, "SELECT CASE WHEN id = 1 THEN 1 ELSE 'x' END AS a FROM t ORDER BY id")
 
 

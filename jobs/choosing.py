@@ -1,0 +1,40 @@
+"""Which rows of a job's results a command takes, and which columns: the flags of `results` and `export`."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from pipeline.rows import Status
+from pipeline.store.export import Wanted
+from pipeline.store.result_condition import result_condition
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def choosing_flags(command: _Command) -> _Command:
+    """Which the command takes as `where`, `columns` and `join_input`."""
+    for flag in reversed(_FLAGS):
+        command = flag(command)
+    return command
+
+
+def wanted_rows(
+    status: str | None, limit: int | None, *, where: str | None, columns: str | None, join_input: bool
+) -> Wanted:
+    """Raises SpecError for a condition that makes no sense."""
+    names = None if columns is None else tuple(dict.fromkeys(name.strip() for name in columns.split(",")))
+    return Wanted(
+        status=None if status is None else Status(status),
+        condition=None if where is None else result_condition(where),
+        limit=limit,
+        columns=names,
+        with_input=join_input or names is None,
+    )
+
+
+_FLAGS = (
+    click.option("--where", metavar="EXPR", help="Only results of which this is true: score > 0.9 and error is null"),
+    click.option("--columns", metavar="A,B,...", help="Only these columns of the results, such as key,label,score."),
+    click.option("--join-input", is_flag=True, help="With --columns: the input's columns before them."),
+)

@@ -1,0 +1,28 @@
+"""Stage 7: values of any column as JSON and CSV know them."""
+
+import base64
+import json
+import math
+from typing import Any
+
+
+def plain(value: object) -> Any:
+    """As JSON knows it: dates as ISO text, bytes as base64, decimals as text, not-a-number as null."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case bytes():
+            return base64.b64encode(value).decode()
+        case dict():
+            return {str(name): plain(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [plain(inner) for inner in value]
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def cell(value: object) -> str | None:
+    """As text; what is nested as JSON."""
+    found = plain(value)
+    return found if found is None or isinstance(found, str) else json.dumps(found, ensure_ascii=False)

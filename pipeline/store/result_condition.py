@@ -1,0 +1,118 @@
+"""Stage 7: what `--where` says of results, as a condition whose every value is bound."""
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Double,
+    Integer,
+    Numeric,
+    and_,
+    case,
+    cast,
+    literal,
+    not_,
+    or_,
+    type_coerce,
+)
+from sqlalchemy.types import Enum
+
+from pipeline.errors import SpecError, nearest
+from pipeline.ingest.expression import Expression, Literal
+from pipeline.store.column_types import AnyText
+from pipeline.store.schema import results
+
+ResultCondition = ColumnElement[bool]
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_COLUMNS = [column.name for column in results.c if column.name not in ("job_id", "embedding", "prompt_hash")]
+#: As Python and PostgreSQL both read it; more digits behind an E are no number that a database can hold.
+_NUMBER = r"\A\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*\Z"
+_ANY_CHARACTER = r"(.|\n)"
+_BEYOND = 2**63  #: no database has such whole numbers, but as floats
+
+
+def result_condition(text: str) -> ResultCondition:
+    """Raises SpecError with the place of a fault, for a column that is not there, or a comparison without a meaning."""
+    return Expression(text, _OfResults()).whole()
+
+
+class _OfResults:
+    """As of inputs (ingest/condition.py): text is compared with a number as the number that it is, and case counts."""
+
+    def column(self, name: str) -> Column[Any]:
+        if name not in _COLUMNS:
+            raise SpecError(
+                f'The results have no column "{name}".{nearest(name, _COLUMNS)} Their columns are: '
+                f"{', '.join(_COLUMNS)}."
+            )
+        return results.c[name]
+
+    def is_true(self, column: Column[Any]) -> ResultCondition | None:
+        return None
+
+    def is_null(self, column: Column[Any]) -> ResultCondition:
+        return column.is_(None)
+
+    def compare(self, column: Column[Any], sign: str, value: Literal) -> ResultCondition:
+        found: ResultCondition
+        if isinstance(value, str) and _is_text(column):
+            found = _OPERATORS[sign](_text(column), value)
+        elif isinstance(value, bool | str) or not (_is_text(column) or _is_number(column)):
+            raise _without_meaning(column, value)
+        else:
+            found = _OPERATORS[sign](_number(column) if _is_text(column) else column, _bound(value))
+        return found
+
+    def like(self, column: Column[Any], pattern: str) -> ResultCondition:
+        """By a regular expression, since SQLite's LIKE takes no notice of case."""
+        if not _is_text(column):
+            raise _without_meaning(column, pattern)
+        wild = {"%": f"{_ANY_CHARACTER}*", "_": _ANY_CHARACTER}
+        parts = "".join(wild.get(character) or re.escape(character) for character in pattern)
+        return _text(column).regexp_match(rf"\A{parts}\Z")
+
+    def opposite(self, part: ResultCondition) -> ResultCondition:
+        return not_(part)
+
+    def any_of(self, parts: Sequence[ResultCondition]) -> ResultCondition:
+        return or_(*parts)
+
+    def every_of(self, parts: Sequence[ResultCondition]) -> ResultCondition:
+        return and_(*parts)
+
+
+def _is_text(column: Column[Any]) -> bool:
+    return isinstance(column.type, AnyText | Enum)
+
+
+def _is_number(column: Column[Any]) -> bool:
+    return isinstance(column.type, Integer | Double)
+
+
+def _text(column: Column[Any]) -> ColumnElement[Any]:
+    return type_coerce(column, AnyText)
+
+
+def _number(column: Column[Any]) -> ColumnElement[Any]:
+    """Null where the text is none."""
+    return case((_text(column).regexp_match(_NUMBER), cast(_text(column), Numeric)), else_=None)
+
+
+def _bound(value: int | float) -> ColumnElement[Any]:
+    whole = isinstance(value, int) and abs(value) < _BEYOND
+    return literal(value, BigInteger()) if whole else literal(float(value), Double())
+
+
+def _without_meaning(column: Column[Any], value: Literal) -> SpecError:
+    kind = "text" if _is_text(column) else "a number" if _is_number(column) else "a list"
+    return SpecError(
+        f'--where compares the column "{column.name}", which is {kind}, with {value!r}, and that has no meaning.'
+    )

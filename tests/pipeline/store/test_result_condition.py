@@ -1,0 +1,72 @@
+import pytest
+
+from pipeline.errors import SpecError
+from pipeline.rows import BatchTiming, Completion, Status
+from pipeline.store.result_condition import result_condition
+from pipeline.store.result_rows import read_columns
+
+ANSWERS = [
+    Completion(0, "1", Status.OK, "It's fine\nby me", "good", 0.5, prompt_tokens=7),
+    Completion(1, " 05.0 ", Status.OK, "it's 100%", "bad", 0.95, prompt_tokens=9),
+    Completion(2, "k2", Status.ERROR, error_type="bad", error="y"),
+    Completion(3, "1234567890123456789", Status.TRUNCATED, "", "good", 0.9),
+]
+
+
+@pytest.fixture
+def found(engine, ledger, road):
+    job = road.job(n_rows=4, shard_rows=4)
+    road.encode(job, batch_rows=4)
+    assert ledger.finish(ledger.claim(job.id, "a", 60), ANSWERS, BatchTiming(), "cpu")
+
+    def row_ids(text: str) -> list[int]:
+        rows = read_columns(engine, job, ["row_id"], None, condition=result_condition(text))
+        return [row.row_id for row in rows]
+
+    return row_ids
+
+
+def test_which_results_fulfil_it(found):
+    expected = {
+        "label = 'good' and score > 0.6": [3],
+        "label != 'good'": [1],
+        "not label = 'good'": [1],
+        "label is null": [2],
+        "label is not null and not (row_id = 0 or row_id == 1)": [3],
+        "status = 'error' or output like 'it%'": [1, 2],
+        "output like '%t''s%me'": [0],
+        "output like '%100_'": [1],
+        "output not like '%.%'": [0, 1, 3],
+        "output = ''": [3],
+        "error = 'x' or error like '_'": [2],
+        "label in ('bad', 'worse')": [1],
+        "prompt_tokens not in (7, 9)": [2, 3],
+        "key >= 1": [0, 1, 3],
+        "key = 5": [1],
+        "key = '5'": [],
+        "key = 1234567890123456789": [3],
+        "key > 1234567890123456788": [3],
+        "prompt_tokens < 99999999999999999999": [0, 1, 2, 3],
+        "score >= 0.9": [1, 3],
+        "status = 'x'' or 1=1 --'": [],
+    }
+    assert {text: found(text) for text in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("labl = 'good'", 'The results have no column "labl". Did you mean "label"? Their columns are: row_id, key,'),
+        ("job_id = 'x'", 'The results have no column "job_id".'),
+        ("score = 'high'", "--where compares the column \"score\", which is a number, with 'high', and that has no"),
+        ("label = true", '--where compares the column "label", which is text, with True, and that has no meaning.'),
+        ("scores = 'x'", "--where compares the column \"scores\", which is a list, with 'x'"),
+        ("score like '0%'", '--where compares the column "score", which is a number'),
+        ("label", "--where cannot be read at its end: there should be one of = != < <= > >=, is, in or like."),
+        ("label = 'a'; DROP TABLE results", "--where cannot be read at character 12 (;)"),
+    ],
+)
+def test_what_makes_no_sense_is_told(text, told):
+    with pytest.raises(SpecError) as caught:
+        result_condition(text)
+    assert str(caught.value).startswith(told)
