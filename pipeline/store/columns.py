@@ -1,5 +1,6 @@
 """Stage 7: the columns that an export adds to those of the input, by what the job asked for."""
 
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.json
 
 from pipeline.store.asked import asked, question_names
 from pipeline.store.column_types import unescaped
@@ -122,6 +124,8 @@ def result_column(name: str, kind: pa.DataType, found: Mapping[str, Sequence[Any
         return pa.array([None if value is None else np.frombuffer(value, "<f4") for value in values], kind)
     if name in NESTED or pa.types.is_string(kind):
         values = unescaped(values)
+    if name in NESTED and name != "labels" and (read := _read(values, kind)) is not None:
+        return read
     if name in NESTED:
         values = json.loads(f"[{','.join(value or 'null' for value in values)}]")
     if name == "labels":  # that none of the labels holds is an answer too
@@ -131,6 +135,21 @@ def result_column(name: str, kind: pa.DataType, found: Mapping[str, Sequence[Any
         return pa.array(values, kind)
     except UnicodeEncodeError:
         return pa.array(_whole(list(values)), kind)
+
+
+def _read(values: Sequence[str | None], kind: pa.DataType) -> pa.Array | None:
+    """JSON by Arrow's own reader, several times as quick as by way of Python's objects. None for what it does not take:
+    halves of surrogate pairs, and numbers that are not finite."""
+    try:
+        lines = "\n".join(f'{{"it":{value or "null"}}}' for value in values).encode()
+        read = pyarrow.json.read_json(
+            io.BytesIO(lines),
+            pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+            pyarrow.json.ParseOptions(explicit_schema=pa.schema([("it", kind)]), unexpected_field_behavior="ignore"),
+        )
+    except (UnicodeEncodeError, pa.ArrowInvalid):
+        return None
+    return read.column("it").combine_chunks()
 
 
 def rows_at_once(spec_json: str, most: int) -> int:

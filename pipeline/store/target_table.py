@@ -33,6 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql import quoted_name
 from sqlalchemy.types import TypeEngine
 
 from pipeline.errors import JobError, PipelineError, RefusedError, SpecError, TryAgain
@@ -53,7 +54,7 @@ _TYPES: tuple[tuple[Callable[[pa.DataType], bool], TypeEngine[Any]], ...] = (
     (pa.types.is_decimal, Numeric().with_variant(Text(), "sqlite")),
     (pa.types.is_date, Date()),
     (pa.types.is_time, Time()),
-    (pa.types.is_nested, JSON().with_variant(JSONB(), "postgresql")),
+    (pa.types.is_nested, JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")),
     (pa.types.is_binary, LargeBinary()),
     (pa.types.is_large_binary, LargeBinary()),
 )
@@ -95,9 +96,15 @@ class _Layout:
         return cls(schema, free_name("job", schema.names), (free_name("job_id", schema.names), row_id))
 
     def columns(self) -> list[Column[Any]]:
-        ours = [Column(self.job, Text, nullable=False), Column(self.key[0], Text, primary_key=True)]
-        return ours + [
-            Column(field.name, _type(field.type), primary_key=field.name in self.key, autoincrement=False)
+        """All quoted: SQLite has more words of its own than are known here."""
+        job, job_id = (quoted_name(name, quote=True) for name in (self.job, self.key[0]))
+        return [Column(job, Text, nullable=False), Column(job_id, Text, primary_key=True)] + [
+            Column(
+                quoted_name(field.name, quote=True),
+                _type(field.type),
+                primary_key=field.name in self.key,
+                autoincrement=False,
+            )
             for field in self.schema
         ]
 
@@ -149,7 +156,7 @@ def _told(error: DBAPIError, url: URL) -> PipelineError:
 
 
 def _table(connection: Connection, name: str, layout: _Layout) -> Table:
-    table = Table(name, MetaData(), *layout.columns())
+    table = Table(quoted_name(name, quote=True), MetaData(), *layout.columns())
     found = inspect(connection)
     if not found.has_table(name):
         table.create(connection)
