@@ -36,7 +36,8 @@ _KINDS = {"row_id": "int8", "score": "float8"}
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Counts of rows by key; of several questions, of answers by key and question. A row has changed where its status, its label or its text is another one."""
+    """Counts of rows by key; of several questions, of answers by key and question. A row has changed where its status,
+    its label or its text is another one."""
 
     both: int  #: keys that both jobs have results for
     only_first: int

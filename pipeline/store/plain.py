@@ -22,7 +22,20 @@ def plain(value: object) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain)
+
+
 def cell(value: object) -> str | None:
     """As text; what is nested as JSON."""
+    if isinstance(value, dict | list | tuple):
+        return as_json(value)
     found = plain(value)
     return found if found is None or isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def as_json(value: object) -> str:
+    """On one line. Most values are plain already, and are not gone through once more."""
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:  # a number that is not finite
+        return json.dumps(plain(value), ensure_ascii=False)

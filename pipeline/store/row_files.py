@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -13,7 +12,7 @@ from pipeline.errors import SpecError
 from pipeline.ingest import selected
 from pipeline.ingest.selected import Rows, Selected
 from pipeline.store.export import opened_target
-from pipeline.store.plain import cell, plain
+from pipeline.store.plain import as_json, cell
 from pipeline.store.table_files import Format
 
 
@@ -65,8 +64,8 @@ def _write_csv(rows: _Once, stream: BinaryIO) -> int:
 def _write_json_lines(rows: _Once, stream: BinaryIO) -> int:
     n_rows = 0
     for block in rows.blocks():
-        objects = (dict(zip(block.names, map(plain, row), strict=True)) for row in block.rows)
-        stream.write("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects).encode())
+        objects = (dict(zip(block.names, row, strict=True)) for row in block.rows)
+        stream.write("".join(as_json(one) + "\n" for one in objects).encode())
         n_rows += len(block.rows)
     return n_rows
 

@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pipeline.ingest.values import rows_of, values_of
-from pipeline.store.plain import cell, plain
+from pipeline.store.plain import as_json, cell
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -44,10 +44,10 @@ class _JsonlWriter:
         self._parsed = [field.name for field in schema if (field.metadata or {}).get(b"result") == b"parsed"]
 
     def write_table(self, table: pa.Table) -> None:
-        rows = [plain(row) for row in rows_of(table)]
+        rows = rows_of(table)
         for row in rows:
             row.update({name: json.loads(row[name]) for name in self._parsed if row[name] is not None})
-        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+        lines = [as_json(row) + "\n" for row in rows]
         self._stream.write("".join(lines).encode(errors="backslashreplace"))  # which is JSON's form of half a pair
 
     def close(self) -> None:

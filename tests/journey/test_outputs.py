@@ -17,7 +17,7 @@ from tests.conftest import byte_tokenizer
 KEYS = {
     "job", "id", "state", "rows", "submitted_at", "finished_at", "active_seconds", "rows_per_second", "prompt_tokens",
     "output_tokens",
-    "texts", "seconds", "purged", "error", "next",
+    "texts", "seconds", "difference", "notice_error", "purged", "error", "next",
 }  # fmt: skip
 RESULT = [
     "status", "output", "finish_reason", "error_type", "error", "prompt_tokens", "reused_tokens", "output_tokens",
