@@ -46,7 +46,7 @@ class _JsonlWriter:
     def write_table(self, table: pa.Table) -> None:
         rows = rows_of(table)
         for row in rows:
-            row.update({name: json.loads(row[name]) for name in self._parsed if row[name] is not None})
+            row.update({name: json.loads(str(row[name])) for name in self._parsed if row[name] is not None})
         lines = [as_json(row) + "\n" for row in rows]
         self._stream.write("".join(lines).encode(errors="backslashreplace"))  # which is JSON's form of half a pair
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,8 +52,12 @@ class Home:
             raise result.exception
         return result
 
-    def database(self) -> Engine:
+    @cached_property
+    def _engine(self) -> Engine:
         return open_database(Settings.from_environment({"PIPELINE_HOME": str(self.path)}))
+
+    def database(self) -> Engine:
+        return self._engine
 
     def figures(self, name: str) -> Progress:
         database = self.database()
