@@ -3,7 +3,7 @@ import json
 
 def test_it_lists_views_and_their_columns(run):
     listed = run("sql").stdout
-    assert "v_results\n    job, key, row, status, label, score, output," in listed
+    assert "v_results\n    job, key, row, question, status, label, score, output," in listed
     assert "v_timings\n" in listed
 
 
