@@ -34,7 +34,8 @@ def test_an_urgent_job_is_begun_next_and_done_first(fleet, rows, long_table, nam
     first, last = order.index(urgent), len(order) - 1 - order[::-1].index(urgent)
     assert order[first : last + 1].count(usual) <= 4
     assert last < len(order) - 4, "the usual job ended before the urgent one had its turn"
-    assert fleet.seen.job(urgent).finished_at < fleet.seen.job(usual).finished_at
+    ends = [max(batch.finished_at for batch in fleet.seen.batches(one)) for one in (urgent, usual)]
+    assert ends[0] < ends[1]
     fleet.require_whole(urgent, calm)
     fleet.require_whole(usual, {row: (str(row), *calm[row % ROWS][1:]) for row in range(3 * ROWS)})
 
