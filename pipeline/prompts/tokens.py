@@ -213,7 +213,11 @@ class PromptEncoder:
         return found
 
     def _holds_special(self, values: Given) -> bool:
-        return any(self._vocabulary.plain.holds_special(text) for text in strings(dict(values)))
+        """Most values are texts, which are not walked through as nested ones are."""
+        holds = self._vocabulary.plain.holds_special
+        return any(
+            holds(value) if isinstance(value, str) else any(map(holds, strings(value))) for value in values.values()
+        )
 
 
 def _bare(chat: Chat) -> str:
