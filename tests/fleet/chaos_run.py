@@ -33,7 +33,7 @@ def test_chaos(request, database, rows, calm, capsys):
             disturb = chance.choice(DISTURBANCES[database])
             done.append(disturb.__name__)
             disturb(fleet, chance)
-        fleet.until_ended(name, 240)
+        fleet.until(lambda name=name: has_ended(fleet, name), 240)
         if fleet.seen.job(name).paused_at is not None:
             # Three deaths of whoever encoded one shard, which a person would look at.
             done.append(f"paused: {fleet.seen.job(name).error}")
@@ -41,6 +41,13 @@ def test_chaos(request, database, rows, calm, capsys):
             fleet.until_done(name, 240)
         fleet.require_whole(name, calm)
         told(capsys, f"{name} is whole, with {fleet.seen.crashes(name)} crashes, after: {', '.join(done)}")
+
+
+def has_ended(fleet, name) -> bool:
+    """Done, or paused."""
+    fleet.man()
+    job = fleet.seen.job(name)
+    return job.state is JobState.DONE or job.paused_at is not None
 
 
 def is_done(fleet, name) -> bool:

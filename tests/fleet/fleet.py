@@ -121,6 +121,12 @@ class Fleet:
             if job.state in (JobState.CUTTING, JobState.RUNNING):
                 self.run("cancel", job.name)
 
+    def man(self) -> None:
+        """As a service manager does: who ended, since the database was away at its start, is started again."""
+        for name in self.posts:
+            if self.processes[name].poll() is not None:
+                self.restart(name)
+
     def is_manned(self, name: str) -> bool:
         """Whether there is a process that does the work, beside the one that looks after it."""
         if name not in self.processes or self.processes[name].poll() is not None:
@@ -248,10 +254,6 @@ class Fleet:
 
     def until_done(self, name: str, seconds: float = 120.0) -> None:
         self.until(lambda: self.seen.job(name).state is JobState.DONE, seconds)
-
-    def until_ended(self, name: str, seconds: float) -> None:
-        """Done, or paused."""
-        self.until(lambda: (job := self.seen.job(name)).state is JobState.DONE or job.paused_at is not None, seconds)
 
     def require_whole(self, name: str, expected: Answers) -> None:
         """Rows in are rows out, each once, with the answers of a calm run; no lease is left, and nothing in Redis."""
