@@ -16,12 +16,6 @@ def to_json(parts: Sequence[Part]) -> str | None:
     return json.dumps(parts, default=_fields, ensure_ascii=False, separators=(",", ":"))
 
 
-def to_plain(parts: Sequence[Part]) -> list[Any] | None:
-    """The same as dicts and lists."""
-    text = to_json(parts)
-    return None if text is None else json.loads(text)
-
-
 def samples(text: str | None) -> tuple[Sample, ...]:
     return tuple(Sample(**part | {"logprobs": _logprobs(part["logprobs"])}) for part in json.loads(text or "[]"))
 

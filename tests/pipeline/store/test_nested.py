@@ -27,7 +27,6 @@ def test_logprobs_come_back(logprobs):
 
 def test_nothing_is_null_and_null_is_nothing():
     assert nested.to_json(()) is None
-    assert nested.to_plain(()) is None
     assert (nested.samples(None), nested.logprobs(None)) == ((), ())
 
 
@@ -38,4 +37,4 @@ def test_they_are_objects_under_the_names_of_their_fields():
         '[{"output":"a é","finish_reason":"stop","output_tokens":1,"logprobs":[{"token_id":5,"token":" é",'
         '"logprob":-0.25,"top":[{"token_id":6,"token":"\\u0000","logprob":-0.5}]}]}]'
     )
-    assert nested.to_plain([token]) == json.loads(text)[0]["logprobs"]
+    assert json.loads(nested.to_json([token])) == json.loads(text)[0]["logprobs"]
