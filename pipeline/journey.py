@@ -17,6 +17,7 @@ from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim, JobRecord, PageRecord, ShardRecord
+from pipeline.timing import timed
 
 
 def cut_job(
@@ -24,8 +25,9 @@ def cut_job(
 ) -> Tally:
     """Stage 1. A shard is a file before it is in the ledger; the input's first `cut_rows` rows are there already."""
     tally, count = Tally(), job.n_questions
-    for shard in _cut(spec, source, directory, shard_rows, cut_rows, tally):
-        ledger.add_shard(job.id, shard.shard_no, shard.path, shard.row_from * count, shard.row_to * count)
+    for shard, cut_s in timed(_cut(spec, source, directory, shard_rows, cut_rows, tally)):
+        row_from, row_to = shard.row_from * count, shard.row_to * count
+        ledger.add_shard(job.id, shard.shard_no, shard.path, row_from, row_to, None, cut_s)
         cut_rows = shard.row_to
     ledger.finish_cutting(job.id, cut_rows * count)
     return tally
@@ -53,9 +55,11 @@ def sort_job(
     count = job.n_questions
     of_input = [replace(page, row_from=page.row_from // count, row_to=page.row_to // count) for page in pages]
     skip_rows = shards[-1].row_to // count if shards else 0
-    for shard in sort_into_shards(of_input, directory, sorting, skip_shards=len(shards), skip_rows=skip_rows):
+    sorted_rows = sort_into_shards(of_input, directory, sorting, skip_shards=len(shards), skip_rows=skip_rows)
+    for shard, cut_s in timed(sorted_rows):
         row_ids = [row_id * count + place for row_id in shard.row_ids or () for place in range(count)]
-        ledger.add_shard(job.id, shard.shard_no, shard.path, shard.row_from * count, shard.row_to * count, row_ids)
+        row_from, row_to = shard.row_from * count, shard.row_to * count
+        ledger.add_shard(job.id, shard.shard_no, shard.path, row_from, row_to, row_ids, cut_s)
     ledger.finish_cutting(job.id, pages[-1].row_to)
 
 

@@ -2,8 +2,11 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 class Stopwatch:
@@ -20,3 +23,11 @@ class Stopwatch:
             yield
         finally:
             self.seconds[name] += self._clock() - started
+
+
+def timed(items: Iterable[_T], clock: Callable[[], float] = time.perf_counter) -> Iterator[tuple[_T, float]]:
+    """Each with the seconds that it was waited for."""
+    asked_at = clock()
+    for item in items:
+        yield item, clock() - asked_at
+        asked_at = clock()

@@ -28,6 +28,8 @@ def add_shard(
     row_from: int,
     row_to: int,
     row_ids: Sequence[int] | None,
+    cut_s: float,
+    now: float,
 ) -> None:
     _require_cutting(connection, job_id)
     connection.execute(
@@ -41,6 +43,8 @@ def add_shard(
             encode_s=0.0,
             n_error=0,
             row_ids=row_ids,
+            cut_at=now,
+            cut_s=cut_s,
         )
     )
 
@@ -85,7 +89,7 @@ def record(
     _require_whole(shard_no, row_ids_of(shard), planned, failures, copies)
     n_ok = sum(copy.status is Status.OK for copy in copies)
     ended = {"n_error": len(failures), "n_ok": n_ok, "n_truncated": len(copies) - n_ok}
-    encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "tokens": tokens, **ended}
+    encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "encoded_at": now, "tokens": tokens, **ended}
     connection.execute(update(shards).where(here).values(FREE[shards] | encoded | dict(counts)))
     insert_results(connection, job_id, None, 1, [*failures, *copies], now)
     new = [

@@ -77,11 +77,19 @@ class Ledger:
             encoding.add_page(connection, job_id, page_no, path, row_from, row_to)
 
     def add_shard(
-        self, job_id: str, shard_no: int, path: str, row_from: int, row_to: int, row_ids: Sequence[int] | None = None
+        self,
+        job_id: str,
+        shard_no: int,
+        path: str,
+        row_from: int,
+        row_to: int,
+        row_ids: Sequence[int] | None = None,
+        cut_s: float = 0.0,
     ) -> None:
         """`row_ids` are those of sorted rows. Raises RefusedError where the job is no longer being cut."""
         with writing(self._engine) as connection:
-            encoding.add_shard(connection, job_id, shard_no, path, row_from, row_to, row_ids)
+            now = self._now(connection)
+            encoding.add_shard(connection, job_id, shard_no, path, row_from, row_to, row_ids, cut_s, now)
 
     def finish_cutting(self, job_id: str, n_rows: int) -> None:
         """The job is running from here on. Raises RefusedError where it is no longer being cut."""

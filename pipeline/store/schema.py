@@ -34,7 +34,7 @@ from pipeline.store.records import BatchState, JobState, Role, ShardState, Worke
 from pipeline.store.schedule_records import Event, NoticeState, Overlap, RunState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0008"
+SCHEMA_VERSION = "0009"
 
 metadata = MetaData()
 
@@ -100,6 +100,9 @@ shards = Table(
     Column("prompt_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("planned_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("row_ids", RowIds),
+    Column("cut_at", Double),
+    Column("cut_s", Double, nullable=False, server_default=text("0")),
+    Column("encoded_at", Double),
 )
 
 batches = Table(

@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.timing import Stopwatch
+from pipeline.timing import Stopwatch, timed
 
 
 def clock(*moments):
@@ -31,3 +31,7 @@ def test_a_stage_that_fails_counts_too():
     with pytest.raises(KeyError), watch.stage("prefill"):
         raise KeyError
     assert watch.seconds == {"prefill": 3.0}
+
+
+def test_what_is_waited_for_takes_its_own_time_and_not_what_is_done_with_it():
+    assert list(timed("ab", clock(0.0, 1.5, 10.0, 12.0, 20.0))) == [("a", 1.5), ("b", 2.0)]
