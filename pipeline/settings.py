@@ -1,4 +1,4 @@
-"""Where things lie and how long they may take: one frozen object, read from PIPELINE_* once per process."""
+"""Where things lie and how long they may take: one frozen object, read from PIPELINE_* and OTEL_* once per process."""
 
 import os
 import tempfile
@@ -40,6 +40,7 @@ class Settings:
     #: PIPELINE_UI_TOKEN: what whoever looks at `pipeline ui` must know
     ui_token: str | None = field(default=None, repr=False)
     metrics_port: int | None = None  #: PIPELINE_METRICS_PORT: where a process of a fleet serves its metrics
+    traces: bool = False  #: OTEL_EXPORTER_OTLP_ENDPOINT says where they go, and OTEL_SDK_DISABLED does not forbid it
 
     def make_home(self) -> Path:
         """The home directory, there now and writable. Raises JobError where that cannot be."""
@@ -97,7 +98,15 @@ class Settings:
             log_format=_one_of(environment, "PIPELINE_LOG_FORMAT", LOG_FORMATS),
             ui_token=environment.get("PIPELINE_UI_TOKEN") or None,
             metrics_port=_whole(environment, "PIPELINE_METRICS_PORT", 0, least=0) or None,
+            traces=_traces(environment),
         )
+
+
+def _traces(environment: Mapping[str, str]) -> bool:
+    """By the variables that all programs with OpenTelemetry have in common; its library reads the others."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    return any(environment.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("ENDPOINT", "TRACES_ENDPOINT"))
 
 
 def _one_of(environment: Mapping[str, str], name: str, words: Sequence[str]) -> str:

@@ -76,7 +76,7 @@ def test_a_service_is_watched_by_a_command_that_there_is_and_may_end_its_batch(s
 @pytest.mark.parametrize("role", [*ROLES, "submit"])
 def test_the_settings_that_it_gives_are_those_that_are_read(services, role):
     given = services[role]["environment"]
-    known = set(re.findall(r"PIPELINE_[A-Z_]+", (ROOT / "pipeline/settings.py").read_text()))
+    known = set(re.findall(r"(?:PIPELINE|OTEL)_[A-Z_]+", (ROOT / "pipeline/settings.py").read_text()))
     assert set(given) <= known
     settings = Settings.from_environment(given)
     assert settings.broker_url == "redis://:pipeline@redis:6379/0"

@@ -4,13 +4,16 @@ Started by its supervisor (workers/guard.py), which starts it anew where it dies
 """
 
 import json
+import logging
 import os
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
+from pipeline.answering import Closed, Witness
 from pipeline.errors import ModelError, PipelineError, TryAgain
 from pipeline.inference.device import choose_device
 from pipeline.inference.vitals import vitals
@@ -29,6 +32,9 @@ from workers.logs import about, log_to_stderr
 from workers.metrics.answered import AnsweredMetrics, DeviceMetrics
 from workers.metrics.endpoint import new_registry, served
 from workers.tally import Tally
+from workers.tracing.traces import traced
+
+_LOG = logging.getLogger(__name__)
 
 
 def run_gpu(settings: Settings, device: str) -> int:
@@ -50,12 +56,27 @@ def run_gpu(settings: Settings, device: str) -> int:
 
     loaded, metrics = Loaded(database, settings, loading), new_registry()
     metrics.register(DeviceMetrics(tally.busy_s, lambda: vitals(loaded.engines(), device)))
-    on_recorded = AnsweredMetrics(metrics).count
-    hands = Hands(worker_id, ledger, loaded.answering, tally, settings.lease_s, on_recorded)
-    app = make_app(settings.required_broker_url())
-    app.task(name=ANSWER)(hands.receive)
-    with about(worker=worker_id), heartbeat.beating(), served(metrics, settings.metrics_port), hands.working():
-        return run_solo(app, "gpu", on_stop=hands.stop)
+    answered = AnsweredMetrics(metrics)
+    with (
+        about(worker=worker_id),
+        heartbeat.beating(),
+        served(metrics, settings.metrics_port),
+        traced(database, settings, partial(_LOG.warning, "%s")) as traces,
+    ):
+        hands = Hands(worker_id, ledger, loaded.answering, tally, settings.lease_s, _both(answered, traces))
+        app = make_app(settings.required_broker_url())
+        app.task(name=ANSWER)(hands.receive)
+        with hands.working():
+            return run_solo(app, "gpu", on_stop=hands.stop)
+
+
+def _both(metrics: AnsweredMetrics, traces: Witness) -> Witness:
+    def closed(outcome: Closed) -> None:
+        if outcome.recorded:
+            metrics.count(outcome.completions, outcome.timing)
+        traces.closed(outcome)
+
+    return Witness(traces.taken, closed)
 
 
 def _tell_device(registry: Registry, worker_id: str, device: str) -> None:

@@ -5,17 +5,16 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from pipeline.answering import Answered, Answering
+from pipeline.answering import NOBODY, Answered, Answering, Witness, closed
 from pipeline.errors import DeviceLost, JobError, NotFoundError, PipelineError, RefusedError, TryAgain
 from pipeline.messages import Payload, unpack
-from pipeline.rows import BatchTiming, Completion
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim
 from workers.holding import Holding
@@ -51,10 +50,10 @@ class Hands:
         answering: Callable[[str], Answering],
         tally: Tally,
         lease_s: float,
-        on_recorded: Callable[[Sequence[Completion], BatchTiming], None] = lambda completions, timing: None,
+        witness: Witness = NOBODY,
     ) -> None:
         self._owner, self._ledger, self._answering, self._tally = owner, ledger, answering, tally
-        self._lease_s, self._on_recorded = lease_s, on_recorded
+        self._lease_s, self._witness = lease_s, witness
         self._holding = Holding(ledger, lease_s)
         self._room = threading.Semaphore(_WAITING)
         self._orders: queue.Queue[Order | None] = queue.Queue()
@@ -100,7 +99,9 @@ class Hands:
         self._holding.add(claim)
         started = time.perf_counter()
         payload = _payload(claim, message)
-        self._orders.put(Order(claim, payload, time.perf_counter() - started))
+        order = Order(claim, payload, time.perf_counter() - started)
+        self._witness.taken(claim)
+        self._orders.put(order)
 
     def _claim(self, job_id: str, batch_no: int) -> Claim | None:
         """A database that does not answer costs the message: the dispatcher misses the batch and sends another."""
@@ -157,14 +158,13 @@ class Hands:
                 self._write(answered)
 
     def _write(self, answered: Answered) -> None:
-        completions, timing = answered.written()
-        finish = partial(self._ledger.finish, answered.claim, completions, timing, answered.device)
-        if self._until_written(finish):
-            self._tally.count(len(completions), timing)
-            self._on_recorded(completions, timing)
+        outcome = closed(answered, lambda *answers: bool(self._until_written(partial(self._ledger.finish, *answers))))
+        if outcome.recorded:
+            self._tally.count(len(outcome.completions), outcome.timing)
         else:
             _LOG.warning("Batch %d was answered too late; another's answers count.", answered.claim.batch_no)
         self._holding.drop(answered.claim)
+        self._witness.closed(outcome)
 
     def _give_back(self, claim: Claim) -> None:
         self._holding.drop(claim)

@@ -111,7 +111,7 @@ def _claim(connection: Connection, which: ColumnElement[bool], owner: str, lease
 
 
 def _record(row: Row[tuple[object, ...]]) -> Claim:
-    return Claim(row.job_id, row.batch_no, row.shard_no, row.row_ids, row.fence, row.attempts)
+    return Claim(row.job_id, row.batch_no, row.shard_no, row.row_ids, row.fence, row.attempts, row.lease_owner)
 
 
 def _require_answers(claim: Claim, completions: Sequence[Completion]) -> None:

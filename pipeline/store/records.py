@@ -136,6 +136,7 @@ class Claim:
     row_ids: tuple[int, ...]
     fence: int
     attempts: int  #: 1 for the first try
+    owner: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

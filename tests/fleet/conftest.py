@@ -9,6 +9,7 @@ import pytest
 from tests.fleet.fleet import Fleet, running
 from tests.fleet.sight import Answers
 from tests.fleet.table import write_table
+from tests.otlp_collector import Collector, collecting
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
 
@@ -21,8 +22,20 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def make_fleet(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Fleet]:
+def collector() -> Iterator[Collector]:
+    """Of the traces of all fleets."""
+    with collecting() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="session")
+def make_fleet(
+    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, collector: Collector
+) -> Callable[..., Fleet]:
+    traced = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+
     def make(database_url: str, redis: RedisServer, postgres: PostgresServer | None = None, **variables: str) -> Fleet:
+        variables = traced | variables
         return Fleet(tmp_path_factory.mktemp("home"), redis, database_url, tiny_model, postgres, variables)
 
     return make

@@ -1,10 +1,12 @@
-"""What Prometheus reads of a fleet at work, held to the database."""
+"""What Prometheus reads of a fleet at work, and a collector of traces is sent, held to the database."""
 
 from tests.fleet.marks import on_sqlite
 
+WAY = ["cut", "encode", "enqueue", "queue", "take in", "compute", "detokenize", "record"]
+
 
 @on_sqlite
-def test_each_process_tells_of_its_part(fleet, rows, name):
+def test_each_process_tells_of_its_part(fleet, rows, name, collector):
     fleet.until(lambda: all(read(fleet).values()))
     before = read(fleet)
     fleet.submit(rows, name)
@@ -26,6 +28,13 @@ def test_each_process_tells_of_its_part(fleet, rows, name):
     assert gpu['pipeline_lanes{state="held"}'] > 0
     assert gpu["pipeline_busy_seconds_total"] > 0
     assert gpu['pipeline_stage_seconds_bucket{le="+Inf",stage="decode"}'] > 0
+    fleet.until(lambda: len(collector.traces(name)) >= figures.batches["done"])
+    for root, *spans in collector.traces(name).values():
+        assert [span.name for span in spans] == WAY
+        assert {(span.trace_id, span.parent_id) for span in spans} == {(root.trace_id, root.span_id)}
+        assert root.begun_at <= spans[0].begun_at
+        assert spans[-1].ended_at == root.ended_at
+        assert root.facts["attempt"] == 1
 
 
 def read(fleet):

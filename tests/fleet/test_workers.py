@@ -54,7 +54,7 @@ def test_a_second_ctrl_c_ends_a_worker_at_once(fleet, job, calm):
     fleet.require_whole(job, calm)
 
 
-def test_a_worker_that_stood_still_for_longer_than_its_lease_comes_too_late(fleet, job, calm):
+def test_a_worker_that_stood_still_for_longer_than_its_lease_comes_too_late(fleet, job, calm, collector):
     worker = fleet.freeze_at_work(job)
     guard = fleet.guard_of(worker)
     before = fleet.log(guard).count("was answered too late")
@@ -62,6 +62,7 @@ def test_a_worker_that_stood_still_for_longer_than_its_lease_comes_too_late(flee
     os.kill(worker, signal.SIGCONT)
     fleet.until(lambda: fleet.log(guard).count("was answered too late") > before)
     fleet.require_whole(job, calm)
+    fleet.until(lambda: {"recorded", "too late"} in outcomes(collector, job))
 
 
 @on_postgresql
@@ -115,3 +116,9 @@ def test_a_worker_without_its_device_gives_up_and_says_why(fleet, rows, name, ca
 def until_begun(fleet, job) -> set[tuple[int, int]]:
     fleet.until(lambda: fleet.seen.begun(job))
     return fleet.seen.begun(job) or until_begun(fleet, job)
+
+
+def outcomes(collector, job) -> list[set[str]]:
+    """Of the attempts at each batch, as its trace tells them."""
+    traces = collector.traces(job).values()
+    return [{span.facts["outcome"] for span in spans if span.name == "record"} for _, *spans in traces]

@@ -125,3 +125,16 @@ def test_a_log_is_text_or_json():
     assert Settings.from_environment({"PIPELINE_LOG_FORMAT": "json"}).log_format == "json"
     with pytest.raises(SpecError, match="PIPELINE_LOG_FORMAT is 'xml'; it must be text or json"):
         Settings.from_environment({"PIPELINE_LOG_FORMAT": "xml"})
+
+
+@pytest.mark.parametrize(
+    ("environment", "traces"),
+    [
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318/v1/traces"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SDK_DISABLED": "true"}, False),
+    ],
+)
+def test_traces_are_sent_where_the_variables_of_opentelemetry_say_so(environment, traces):
+    assert Settings.from_environment(environment).traces is traces
