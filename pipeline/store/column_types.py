@@ -39,7 +39,7 @@ class AnyText(TypeDecorator[str]):
 
 def unescaped(values: Sequence[str | None]) -> Sequence[str | None]:
     """Of texts as they are kept, as they were. Hardly any holds an escape, so they are not looked at one by one."""
-    if _ESCAPE not in "".join(value for value in values if value):
+    if _ESCAPE not in "".join(filter(None, values)):
         return values
     return [value and _ESCAPES.sub(lambda found: chr(int(found[1], 16)), value) for value in values]
 

@@ -1,15 +1,16 @@
 """Stage 7: tables of Arrow as CSV, JSON lines or Parquet, one after the other."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, Literal, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from pipeline.ingest.values import rows_of, values_of
-from pipeline.store.plain import as_json, cell
+from pipeline.ingest.values import values_of
+from pipeline.store.json_texts import json_lines, json_texts
+from pipeline.store.plain import cell
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -28,10 +29,7 @@ class _CsvWriter:
         self._writer = pyarrow.csv.CSVWriter(stream, self._schema)
 
     def write_table(self, table: pa.Table) -> None:
-        columns = [
-            pa.array([cell(value) for value in values_of(column)], pa.string()) if _is_odd(column.type) else column
-            for column in table.columns
-        ]
+        columns = [_cells(column) if _is_odd(column.type) else column for column in table.columns]
         self._writer.write_table(pa.table(columns, schema=self._schema))
 
     def close(self) -> None:
@@ -44,11 +42,7 @@ class _JsonlWriter:
         self._parsed = [field.name for field in schema if (field.metadata or {}).get(b"result") == b"parsed"]
 
     def write_table(self, table: pa.Table) -> None:
-        rows = rows_of(table)
-        for row in rows:
-            row.update({name: json.loads(str(row[name])) for name in self._parsed if row[name] is not None})
-        lines = [as_json(row) + "\n" for row in rows]
-        self._stream.write("".join(lines).encode(errors="backslashreplace"))  # which is JSON's form of half a pair
+        self._stream.write(json_lines(table, self._parsed))
 
     def close(self) -> None:
         """Nothing is held back."""
@@ -65,6 +59,13 @@ WRITERS: Mapping[str, Callable[[BinaryIO, pa.Schema], Writer]] = {
     "jsonl": _JsonlWriter,
     "parquet": _parquet_writer,
 }
+
+
+def _cells(column: pa.ChunkedArray) -> pa.Array:
+    if not pa.types.is_nested(column.type):
+        return pa.array(map(cell, values_of(column)), pa.string())
+    values = column.combine_chunks()
+    return pc.if_else(values.is_valid(), json_texts(values).cast(pa.string()), None)
 
 
 def _is_odd(kind: pa.DataType) -> bool:
