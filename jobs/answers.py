@@ -5,16 +5,14 @@ from typing import Any
 
 from jobs.tables import Column, print_table
 from pipeline.ingest.paths import look_up
-from pipeline.ingest.values import rows_of
 from pipeline.prompts.shapes import shape_of
 from pipeline.rows import Status
 from pipeline.spec import JobSpec
 from pipeline.store.columns import result_columns
 from pipeline.store.database import Database
-from pipeline.store.export import Wanted, joined, preview, wanted_schema
+from pipeline.store.export import Wanted, preview, wanted_schema
 from pipeline.store.plain import cell
 from pipeline.store.records import JobRecord
-from pipeline.store.result_condition import ResultCondition
 
 #: Of the columns that the prompt uses; the terminal is only so wide.
 _INPUT_COLUMNS = 2
@@ -24,17 +22,11 @@ _NUMBERS = 3
 _Cell = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
 
-def print_answers(
-    database: Database,
-    job: JobRecord,
-    status: Status | None,
-    limit: int,
-    condition: ResultCondition | None = None,
-) -> None:
-    """A line for each answer of the first `limit` rows."""
+def print_answers(database: Database, job: JobRecord, wanted: Wanted) -> None:
+    """A line for each answer of these rows."""
     spec = JobSpec.model_validate_json(job.spec_json)
     names = [column.name for column in result_columns(job.spec_json)]
-    rows = [_apart(row, names) for row in preview(database, job, limit, status, condition)]
+    rows = [_apart(row, names) for row in preview(database, job, wanted)]
     lines = [(values, answer) for values, result in rows for answer in _answers(result)]
     errors = [f"{name}_error" for name in job.questions] or ["error"]
     any_error = any(result[error] for _, result in rows for error in errors)
@@ -45,9 +37,8 @@ def print_answers(
 def print_columns(database: Database, job: JobRecord, wanted: Wanted) -> None:
     """Those that were asked for by name, as they are."""
     schema = wanted_schema(database, job, wanted)
-    rows = [row for table in joined(database, job, schema, wanted) for row in rows_of(table)]
     columns = [Column(name, "text" if str(schema.field(name).type) == "string" else "number") for name in schema.names]
-    print_table(columns, [[cell(value) or "" for value in row.values()] for row in rows])
+    print_table(columns, [[cell(value) or "" for value in row.values()] for row in preview(database, job, wanted)])
 
 
 def rows_to_show(job: JobRecord, lines: int) -> int:

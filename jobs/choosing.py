@@ -7,7 +7,7 @@ import click
 
 from pipeline.rows import Status
 from pipeline.store.export import Wanted
-from pipeline.store.result_condition import result_condition
+from pipeline.store.result_condition import asks_results_alone, result_condition
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -24,9 +24,11 @@ def wanted_rows(
 ) -> Wanted:
     """Raises SpecError for a condition that makes no sense."""
     names = None if columns is None else tuple(dict.fromkeys(name.strip() for name in columns.split(",")))
+    by_database = where is not None and asks_results_alone(where)
     return Wanted(
         status=None if status is None else Status(status),
-        condition=None if where is None else result_condition(where),
+        condition=result_condition(where) if where is not None and by_database else None,
+        where=None if by_database else where,
         limit=limit,
         columns=names,
         with_input=join_input or names is None,
@@ -34,7 +36,7 @@ def wanted_rows(
 
 
 _FLAGS = (
-    click.option("--where", metavar="EXPR", help="Only results of which this is true: score > 0.9 and error is null"),
+    click.option("--where", metavar="EXPR", help="Only rows of which this is true: score > 0.9 and stars < 3"),
     click.option("--columns", metavar="A,B,...", help="Only these columns of the results, such as key,label,score."),
     click.option("--join-input", is_flag=True, help="With --columns: the input's columns before them."),
 )

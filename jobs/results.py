@@ -18,7 +18,7 @@ from pipeline.rows import Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
-from pipeline.store.export import Wanted, export_wanted
+from pipeline.store.export import Wanted, export_wanted, preview
 from pipeline.store.purged import require_results
 from pipeline.store.queries import find_job, progress
 from pipeline.store.records import JobRecord
@@ -50,13 +50,15 @@ def results(
 
     A table is for looking at: long cells are cut. All other formats hold every column of the input and of the result;
     in a pipe they go to standard output. Rows without a result yet are left out. --where asks of the results' columns
-    what `submit --where` asks of an input's; with --columns, the input is left out unless --join-input asks for it.
+    what `submit --where` asks of an input's, and of the input's where those stand beside them: a name that both have is
+    the result's, and input.NAME the input's. With --columns, the input is left out unless --join-input asks for it.
 
     \b
     Examples:
       pipeline results moods --status error
       pipeline results moods --output moods.parquet
       pipeline results moods --where "label = 'good' and score > 0.9" --columns key,label,score
+      pipeline results moods --where "label = 'good' and stars < 3"
       pipeline results last | jq .output
     """
     file_format = choose_format(wanted, output)
@@ -77,23 +79,25 @@ def results(
 
 def _show(database: Database, job: JobRecord, asked: Wanted) -> None:
     limit = asked.limit or rows_to_show(job, _TABLE_LINES)
-    available = _available(database, job, asked)
+    available = _available(database, job, asked, limit)
     if not available:
         which = "no results yet" if asked.status is None else f"no rows that ended as {asked.status}"
-        click.echo(f"{job.name} has {which if asked.condition is None else 'no such rows'}.", err=True)
+        chosen = asked.condition is not None or asked.where is not None
+        click.echo(f"{job.name} has {'no such rows' if chosen else which}.", err=True)
         return
     if asked.columns is None:
-        print_answers(database, job, asked.status, limit, asked.condition)
+        print_answers(database, job, replace(asked, limit=limit))
     else:
         print_columns(database, job, replace(asked, limit=limit))
     if available > limit:
-        click.echo(
-            f"{available - limit:,} more; --limit N shows more of them, --output FILE writes them all to a file.",
-            err=True,
-        )
+        more = f"{available - limit:,}" if asked.where is None else "There are"
+        click.echo(f"{more} more; --limit N shows more of them, --output FILE writes them all to a file.", err=True)
 
 
-def _available(database: Database, job: JobRecord, asked: Wanted) -> int:
+def _available(database: Database, job: JobRecord, asked: Wanted, limit: int) -> int:
+    """Where rows are looked at one by one, no more than one beyond the limit."""
+    if asked.where is not None:
+        return len(preview(database, job, replace(asked, columns=("row_id",), limit=limit + 1)))
     if asked.condition is not None or job.questions:
         return count_rows(database, job, asked.status, asked.condition)
     figures = progress(database, job.id)

@@ -13,6 +13,7 @@ from pipeline.rows import Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.database import Database
+from pipeline.store.export import Wanted
 from pipeline.store.queries import stream_results
 from pipeline.store.records import JobRecord
 
@@ -26,7 +27,7 @@ def print_summary(settings: Settings, database: Database, job: JobRecord, spec: 
     if as_json:
         print_json(found)
         return
-    print_answers(database, job, None, rows_to_show(job, _ANSWERS_SHOWN))
+    print_answers(database, job, Wanted(limit=rows_to_show(job, _ANSWERS_SHOWN)))
     click.echo()
     for line in _errors(database, job):
         click.echo(line)

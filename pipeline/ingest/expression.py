@@ -44,6 +44,13 @@ class Meaning(Protocol[Column, Part]):
     def every_of(self, parts: Sequence[Part]) -> Part: ...
 
 
+def columns_of(text: str) -> list[str]:
+    """The names that it asks of, each once. Raises SpecError where it cannot be read."""
+    names = _Names()
+    Expression(text, names).whole()
+    return list(names.found)
+
+
 class Expression(Generic[Column, Part]):
     """By recursive descent: `or` binds least, then `and`, then `not`."""
 
@@ -171,3 +178,34 @@ class Expression(Generic[Column, Part]):
     def _fault(self, wanted: str) -> SpecError:
         place = f"at character {self._at - len(self._token) + 1} ({self._token})" if self._token else "at its end"
         return SpecError(f"--where cannot be read {place}: there should be {wanted}.")
+
+
+class _Names:
+    """What is asked of, and nothing of what is asked."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, None] = {}
+
+    def column(self, name: str) -> None:
+        self.found[name] = None
+
+    def is_true(self, column: None) -> bool:
+        return True
+
+    def is_null(self, column: None) -> bool:
+        return True
+
+    def compare(self, column: None, sign: str, value: Literal) -> bool:
+        return True
+
+    def like(self, column: None, pattern: str) -> bool:
+        return True
+
+    def opposite(self, part: bool) -> bool:
+        return True
+
+    def any_of(self, parts: Sequence[bool]) -> bool:
+        return True
+
+    def every_of(self, parts: Sequence[bool]) -> bool:
+        return True

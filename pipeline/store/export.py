@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,6 +14,7 @@ import pyarrow.parquet
 from sqlalchemy import Engine
 
 from pipeline.errors import InputError, JobError, PipelineError, SpecError, TryAgain, nearest
+from pipeline.ingest.expression import columns_of
 from pipeline.ingest.places import opened
 from pipeline.ingest.values import rows_of
 from pipeline.rows import Status
@@ -30,11 +31,13 @@ from pipeline.store.queries import embedding_width, list_pages
 from pipeline.store.records import JobRecord
 from pipeline.store.result_condition import ResultCondition
 from pipeline.store.result_rows import by_question, read_columns
+from pipeline.store.row_condition import chosen_by
 from pipeline.store.table_files import WRITERS, Format
 
 #: Without their rows.
 _ROWS_AT_ONCE = 1 << 14
 _NO_ROW = 1 << 62  #: behind the last of any job
+_JOIN = "With --join-input, it may ask of the input's columns too."
 
 #: Rows of the input, and the columns of the answers to each question about them.
 Piece = tuple[pa.Table | None, Sequence[Mapping[str, Sequence[Any]]]]
@@ -46,6 +49,7 @@ class Wanted:
 
     status: Status | None = None
     condition: ResultCondition | None = None
+    where: str | None = None  #: also these, of which it is asked when the input is beside them
     limit: int | None = None
     columns: tuple[str, ...] | None = None  #: of the result, in this order; None: row_id, and all that was asked for
     with_input: bool = True  #: and those of the input before them
@@ -92,21 +96,32 @@ def export_wanted(engine: Engine, job: JobRecord, file_format: Format, target: P
     return n_rows
 
 
-def preview(
-    engine: Engine,
-    job: JobRecord,
-    limit: int,
-    status: Status | None = None,
-    condition: ResultCondition | None = None,
-) -> list[dict[str, Any]]:
-    """The first rows that have a result, under the columns of an export."""
-    wanted = Wanted(status, condition, limit)
-    tables = joined(engine, job, wanted_schema(engine, job, wanted), wanted)
-    return [row for table in tables for row in rows_of(table)]
+def preview(engine: Engine, job: JobRecord, wanted: Wanted) -> list[dict[str, Any]]:
+    """The rows themselves, under the columns of an export."""
+    return [row for table in joined(engine, job, wanted_schema(engine, job, wanted), wanted) for row in rows_of(table)]
 
 
 def joined(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) -> Iterator[pa.Table]:
-    """A table for each run of rows that have results; no more than one page is in memory."""
+    """A table for each run of rows that have results; no more than one page is in memory.
+
+    Raises SpecError where `wanted.where` asks of a column that is not there.
+    """
+    if wanted.where is None:
+        yield from _joined(engine, job, schema, wanted)
+        return
+    known, choose, left = nameable_columns(job.spec_json), None, wanted.limit
+    wide = _with_columns(schema, [known[name] for name in columns_of(wanted.where) if name in known])
+    for table in _joined(engine, job, wide, replace(wanted, limit=None)):
+        choose = choose or chosen_by(wanted.where, wide, known, "" if wanted.with_input else _JOIN)
+        chosen = choose(table)[:left].select(range(len(schema)))
+        if chosen.num_rows:
+            yield chosen
+        left = None if left is None else left - chosen.num_rows
+        if left == 0:
+            return
+
+
+def _joined(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) -> Iterator[pa.Table]:
     names = columns_behind([name for field in schema if (name := result_name(field))])
     pieces = _with_rows if wanted.with_input else _alone
     for rows, answers in pieces(engine, job, names, wanted):
@@ -141,8 +156,14 @@ def wanted_schema(engine: Engine, job: JobRecord, wanted: Wanted) -> pa.Schema:
     return pa.schema([*(fields[name] for name in first), *of_input, *(fields[name] for name in others)])
 
 
+def _with_columns(schema: pa.Schema, more: Sequence[ResultColumn]) -> pa.Schema:
+    there = {(result_name(field), field.metadata[b"place"]) for field in schema if result_name(field)}
+    new = [column for column in more if (column.field, str(column.place).encode()) not in there]
+    return pa.schema([*schema, *(_field(column, schema.names) for column in new)])
+
+
 def _field(column: ResultColumn, taken: Collection[str]) -> pa.Field:
-    told = {"result": column.field, "place": str(column.place)}
+    told = {"result": column.field, "place": str(column.place), "name": column.name}
     return pa.field(free_name(column.name, taken), column.kind, metadata=told)
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.types import Enum
 
 from pipeline.errors import SpecError, nearest
-from pipeline.ingest.expression import Expression, Literal
+from pipeline.ingest.expression import Expression, Literal, columns_of
 from pipeline.store.column_types import AnyText
 from pipeline.store.schema import results
 
@@ -37,6 +37,11 @@ _COLUMNS = [column.name for column in results.c if column.name not in ("job_id",
 _NUMBER = r"\A\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*\Z"
 _ANY_CHARACTER = r"(.|\n)"
 _BEYOND = 2**63  #: no database has such whole numbers, but as floats
+
+
+def asks_results_alone(text: str) -> bool:
+    """Whether the database can tell. Raises SpecError where it cannot be read."""
+    return set(columns_of(text)) <= set(_COLUMNS)
 
 
 def result_condition(text: str) -> ResultCondition:

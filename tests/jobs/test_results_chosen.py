@@ -46,3 +46,40 @@ def test_a_column_that_is_not_there_is_told(desk, run):
     assert result.exit_code == 2
     assert result.stderr.startswith('Error: The results of night have no column "lable".')
     assert run("results", "night", "--where", "labl = 'x'").exit_code == 2
+
+
+def test_where_asks_of_results_and_input_together(desk, run, tmp_path):
+    desk.done("night", choices=["good", "bad"])
+    asked = "label = 'good' and stars > 0 or review like 'Fi%'"
+    assert [row["id"] for row in lines(run("results", "night", "--where", asked))] == ["r2", "r4"]
+    some = run(
+        "results", "night", "--where", "stars > 0 and attempt = 1", "--columns", "label", "--join-input", "--limit", "2"
+    )
+    assert [list(row.values())[-2:] for row in lines(some)] == [[1, "bad"], [2, "good"]]
+    shown = run("results", "night", "--where", "stars >= 1", "--format", "table", "--limit", "2")
+    assert [line[:2] for line in shown.stdout.splitlines()[1:]] == ["r1", "r2"]
+    assert shown.stderr.startswith("There are more; --limit N shows more")
+    none = run("results", "night", "--where", "stars > 99", "--format", "table")
+    assert (none.stdout, none.stderr) == ("", "night has no such rows.\n")
+    told = run("export", "night", "--where", "stars = 4", "--to", f"sqlite:///{tmp_path}/answers.db", "--table", "t")
+    assert told.stdout == "1 row written to t\n"
+
+
+def test_a_name_that_both_have_is_the_results(desk, run):
+    desk.rename = {"stars": "label"}
+    desk.done("night", choices=["good", "bad"], prompt="{review}")
+    [row] = lines(run("results", "night", "--where", "label = 'good' and input.label > 2"))
+    assert (row["label"], row["result_label"]) == (4, "good")
+
+
+def test_what_where_asks_in_vain_is_told(desk, run):
+    desk.done("night")
+    told = run("results", "night", "--where", "stars < 3", "--columns", "key")
+    assert told.exit_code == 2
+    assert told.stderr.startswith('Error: --where asks of a column "stars" that is not there.')
+    assert told.stderr.endswith("With --join-input, it may ask of the input's columns too.\n")
+    told = run("results", "night", "--where", "sters < 3")
+    assert (told.exit_code, 'not there. Did you mean "stars"?' in told.stderr) == (2, True)
+    told = run("results", "night", "--where", "stars = 'many'")
+    assert (told.exit_code, 'compares the column "stars", which is int64' in told.stderr) == (2, True)
+    assert run("results", "night", "--where", "stars.x = 1").exit_code == 2

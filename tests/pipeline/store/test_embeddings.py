@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.rows import BatchTiming, Completion, Status
-from pipeline.store.export import export, preview
+from pipeline.store.export import Wanted, export, preview
 from pipeline.store.queries import embedding_width
 
 VECTOR = (0.1, -2.5e-20, 3.0)
@@ -44,4 +44,4 @@ def test_a_file_has_a_list_of_fixed_size(engine, ledger, job, tmp_path):
 def test_before_the_first_one_nobody_knows_its_size(engine, job, tmp_path):
     assert embedding_width(engine, job.id) is None
     assert export(engine, job, "parquet", tmp_path / "out.parquet") == 1
-    assert [row["embedding"] for row in preview(engine, job, 5)] == [None]
+    assert [row["embedding"] for row in preview(engine, job, Wanted(limit=5))] == [None]

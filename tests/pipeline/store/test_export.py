@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.rows import BatchTiming, Completion, LikelyToken, Sample, Status, TokenLogprob
-from pipeline.store.export import export, preview
+from pipeline.store.export import Wanted, export, preview
 
 TEXT = ["plain", 'q"uo,te\nline', "", None, "日本 🎉", " spaces "]
 RESULT = ["status", "output", "finish_reason", "error_type", "error"]
@@ -53,7 +53,7 @@ def test_parquet_keeps_the_types(engine, reviews, tmp_path):
     assert table.column_names == ["row_id", "id", "text", "stars", *RESULT, *TOKENS]
     assert all(field.metadata is None for field in table.schema)
     assert table.column("row_id").to_pylist() == [0, 1, 2, 3, 4]
-    assert table.to_pylist() == preview(engine, reviews, 100)
+    assert table.to_pylist() == preview(engine, reviews, Wanted(limit=100))
 
 
 def test_choices_bring_label_and_score(engine, ledger, exported_job):
@@ -61,7 +61,7 @@ def test_choices_bring_label_and_score(engine, ledger, exported_job):
     claim = ledger.claim(job.id, "a", 60)
     answer = Completion(2, "2", Status.OK, "yes", label="yes", score=0.75, finish_reason="choice")
     assert ledger.finish(claim, [answer], BatchTiming(), "cpu")
-    row = preview(engine, job, 5)[2]
+    row = preview(engine, job, Wanted(limit=5))[2]
     assert list(row) == ["row_id", "text", "status", "output", "label", "score", *RESULT[2:], *TOKENS, "scores"]
     assert (row["label"], row["score"]) == ("yes", 0.75)
 
@@ -146,7 +146,7 @@ def test_rows_that_hold_much_are_written_a_few_at_a_time(engine, sampled, file_f
     assert row_ids() == [0, 1, 2, 3, 4, 5]
     assert row_ids(limit=5) == [0, 1, 2, 3, 4]
     assert row_ids(status=Status.TRUNCATED, limit=4) == [0, 2, 3, 4]
-    assert [row["text"] for row in preview(engine, job, 6)] == TEXT
+    assert [row["text"] for row in preview(engine, job, Wanted(limit=6))] == TEXT
 
 
 @pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])
@@ -175,14 +175,14 @@ def read(content: bytes, file_format: str) -> list[int]:
 
 
 def test_a_preview_is_a_few_rows(engine, reviews):
-    assert [row["row_id"] for row in preview(engine, reviews, 2)] == [0, 1]
-    assert [row["error"] for row in preview(engine, reviews, 2, Status.ERROR)] == ["It is bad."]
+    assert [row["row_id"] for row in preview(engine, reviews, Wanted(limit=2))] == [0, 1]
+    assert [row["error"] for row in preview(engine, reviews, Wanted(Status.ERROR, limit=2))] == ["It is bad."]
 
 
 def test_clashing_names_get_a_prefix(engine, exported_job):
     names = ["row_id", "status", "error", "result_error"]
     job = exported_job(pa.table({name: [name] * 3 for name in names}))
-    row = preview(engine, job, 1)[0]
+    row = preview(engine, job, Wanted(limit=1))[0]
     assert list(row) == [
         "result_row_id", *names,
         "result_status", "output", "finish_reason", "error_type", "result_result_error", *TOKENS,
@@ -246,7 +246,7 @@ def test_times_that_python_has_not_are_written_all_the_same(engine, exported_job
         str(uuid.UUID(int=0)),
     ]
     assert (cell["far"], cell["far_within"], cell["uuid"]) == (text, json.dumps([["k", text]]), row["uuid"])
-    assert preview(engine, job, 1)[0]["length"] == datetime.timedelta(microseconds=1)
+    assert preview(engine, job, Wanted(limit=1))[0]["length"] == datetime.timedelta(microseconds=1)
 
 
 @pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])

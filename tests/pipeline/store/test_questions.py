@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.rows import BatchTiming, Completion, LabelScore, Status
 from pipeline.spec import build_spec
-from pipeline.store.export import export, preview
+from pipeline.store.export import Wanted, export, preview
 from pipeline.store.integrity import check_integrity
 from pipeline.store.queries import progress, read_results
 from pipeline.store.result_rows import by_question, count_rows, read_columns
@@ -77,7 +77,16 @@ def test_an_export_has_one_line_for_each_row_of_the_input(engine, job, tmp_path)
     assert (first["gist"], first["gist_status"], first["gist_error"]) == (None, "error", "It is bad.")
     assert (first["place"], first["place_status"]) == ([0.5, 2.0], "ok")
     assert (last["row_id"], last["text"], last["result_mood"], last["gist_status"]) == (3, "1b", "good", None)
-    assert table.to_pylist() == preview(engine, job, 100)
+    assert table.to_pylist() == preview(engine, job, Wanted(limit=100))
+
+
+def test_where_asks_of_every_questions_columns(engine, job):
+    def row_ids(where, **chosen):
+        return [row["row_id"] for row in preview(engine, job, Wanted(where=where, columns=("row_id",), **chosen))]
+
+    assert row_ids("mood = 'good' and input.mood = 'y'") == [1, 3]
+    assert row_ids("mood_score > 0.5 and gist is null", with_input=False) == [0, 3]
+    assert row_ids("mood_score > 0.5 and gist is not null", with_input=False, limit=1) == [1]
 
 
 def test_text_formats_have_the_same_lines(engine, job, tmp_path):
