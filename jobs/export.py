@@ -24,7 +24,7 @@ from pipeline.store.queries import find_job
 @job_argument()
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help=".parquet, .csv or .jsonl.")
 @click.option("--to", metavar="URL", help="A database: postgresql://user@host/database or sqlite:///FILE.")
-@click.option("--table", metavar="T", help="With --to: the table there; made where there is none.")
+@click.option("--table", metavar="T", help="With --to: the table there, or SCHEMA.TABLE; made where there is none.")
 @click.option(
     "--status",
     type=click.Choice([status.value for status in Status]),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 from sqlalchemy import (
@@ -61,8 +61,8 @@ _TYPES: tuple[tuple[Callable[[pa.DataType], bool], TypeEngine[Any]], ...] = (
 
 
 def export_to_table(engine: Engine, job: JobRecord, wanted: Wanted, url: str, secret_url: str | None, name: str) -> int:
-    """How many rows were written, in one transaction. The table is made where there is none; its columns are `job`,
-    `job_id`, then those of an export. A row that it has already is written over.
+    """How many rows were written, in one transaction. The table (in PostgreSQL also SCHEMA.TABLE) is made where it is
+    not there; its columns are `job`, `job_id`, then those of an export. A row that it has already is written over.
 
     `secret_url` is used where it is `url` but for a password. Raises SpecError for a URL that makes no sense or holds a
     secret, RefusedError for a table that is not such a one, TryAgain or JobError where the database says so.
@@ -80,6 +80,11 @@ def export_to_table(engine: Engine, job: JobRecord, wanted: Wanted, url: str, se
             connection.execute(upsert, _rows(piece, {layout.job: job.name, layout.key[0]: job.id}, connection))
             n_rows += piece.num_rows
     return n_rows
+
+
+class _Place(TypedDict):
+    table_name: str
+    schema: str | None  #: None: the first one that the database looks into
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,25 +161,36 @@ def _told(error: DBAPIError, url: URL) -> PipelineError:
 
 
 def _table(connection: Connection, name: str, layout: _Layout) -> Table:
-    table = Table(quoted_name(name, quote=True), MetaData(), *layout.columns())
+    place = _place(name, connection.dialect.name)
+    table = Table(quoted_name(place["table_name"], quote=True), MetaData(), *layout.columns(), schema=place["schema"])
     found = inspect(connection)
-    if not found.has_table(name):
+    if not found.has_table(**place):
         table.create(connection)
         return table
-    missing = [column.name for column in table.c if column.name not in {its["name"] for its in found.get_columns(name)}]
+    there = {column["name"] for column in found.get_columns(**place)}
+    missing = [column.name for column in table.c if column.name not in there]
     if missing:
         raise RefusedError(
             f"The table {name} has no columns {', '.join(missing)}. Add them (ALTER TABLE), choose --columns that it "
             "has, or name another table."
         )
-    keys = [found.get_pk_constraint(name)["constrained_columns"]]
-    keys += [unique["column_names"] for unique in found.get_unique_constraints(name)]
+    keys = [found.get_pk_constraint(**place)["constrained_columns"]]
+    keys += [unique["column_names"] for unique in found.get_unique_constraints(**place)]
     if not any(set(key) == set(layout.key) for key in keys):
         raise RefusedError(
             f"The table {name} has no key of {' and '.join(layout.key)}, without which rows could be in it twice. Make "
             "them its primary key, or name another table."
         )
     return table
+
+
+def _place(name: str, dialect: str) -> _Place:
+    *schemas, table = name.split(".")
+    if table == "" or len(schemas) > 1 or "" in schemas:
+        raise SpecError(f"--table {name} names no table. Write it as TABLE, or as SCHEMA.TABLE.")
+    if schemas and dialect == "sqlite":
+        raise SpecError(f"--table {name} names a schema, and SQLite has none. Give a name without a dot.")
+    return {"table_name": table, "schema": quoted_name(schemas[0], quote=True) if schemas else None}
 
 
 def _type(kind: pa.DataType) -> TypeEngine[Any]:

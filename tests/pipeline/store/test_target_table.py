@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from pipeline.errors import InputError, RefusedError, SpecError, TryAgain
+from pipeline.errors import InputError, JobError, RefusedError, SpecError, TryAgain
 from pipeline.store.export import Wanted
 from pipeline.store.target_table import export_to_table
 from tests.postgres_server import new_database
@@ -47,6 +47,26 @@ def test_a_table_is_made_and_appended_to_and_no_row_is_there_twice(engine, expor
     assert found[0] | {"job": ""} == {
         "job": "", "row_id": 0, "id": "a", "stars": 5, "status": "ok", "output": "answer 0", "prompt_tokens": 7,
     }  # fmt: skip
+
+
+def test_a_table_may_lie_in_a_schema(engine, reviews, target):
+    few = Wanted(columns=("status",), with_input=False)
+    if target.startswith("sqlite"):
+        with pytest.raises(SpecError, match=r"--table marts\.answers names a schema, and SQLite has none"):
+            export_to_table(engine, reviews, few, target, None, "marts.answers")
+        return
+    with pytest.raises(JobError, match='schema "Marts" does not exist'):
+        export_to_table(engine, reviews, few, target, None, "Marts.answers")
+    made = create_engine(target.replace("postgresql:", "postgresql+psycopg:"))
+    with made.begin() as connection:
+        connection.execute(text('CREATE SCHEMA "Marts"'))
+    made.dispose()
+    for _ in range(2):
+        assert export_to_table(engine, reviews, few, target, None, "Marts.answers") == 5
+    assert rows(target, 'SELECT count(*) FROM "Marts".answers') == [{"count": 5}]
+    for name in ("", "a.", ".a", "a.b.c"):
+        with pytest.raises(SpecError, match="names no table"):
+            export_to_table(engine, reviews, few, target, None, name)
 
 
 def test_what_was_answered_again_is_written_over(engine, ledger, road, reviews, target):
