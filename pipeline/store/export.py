@@ -37,7 +37,7 @@ from pipeline.store.table_files import WRITERS, Format
 #: Without their rows.
 _ROWS_AT_ONCE = 1 << 14
 _NO_ROW = 1 << 62  #: behind the last of any job
-_JOIN = "With --join-input, it may ask of the input's columns too."
+_JOIN = " With --join-input, it may ask of the input's columns too."
 
 #: Rows of the input, and the columns of the answers to each question about them.
 Piece = tuple[pa.Table | None, Sequence[Mapping[str, Sequence[Any]]]]

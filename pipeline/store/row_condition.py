@@ -17,26 +17,35 @@ def chosen_by(where: str, schema: pa.Schema, names: Collection[str], hint: str) 
 
     Raises SpecError for a column that is in neither, with the hint, or a comparison without a meaning.
     """
-    asked = pa.schema([field.with_name(_name(field, names)) for field in schema])
+    places = _places(schema, names)
     for name in columns_of(where):
-        if not any(name == there or name.startswith(f"{there}.") for there in asked.names):
+        if not any(name == there or name.startswith(f"{there}.") for there in places):
+            known = list(dict.fromkeys([*names, *schema.names]))
             raise SpecError(
-                f'--where asks of a column "{name}" that is not there.{nearest(name, [*names, *asked.names])} '
-                f"Those of the results are: {', '.join(names)}. {hint}"
+                f'--where asks of a column "{name}" that is not there.{nearest(name, known)} There are: '
+                f"{', '.join(known)}.{hint}"
             )
     try:
-        condition = Condition.parse(where, asked)
+        condition = Condition.parse(where, pa.schema([schema.field(at).with_name(name) for name, at in places.items()]))
     except InputError as error:
         raise SpecError(str(error)) from error
 
     def chosen(table: pa.Table) -> pa.Table:
-        batches = table.rename_columns(asked.names).combine_chunks().to_batches()
-        return table.filter(pa.chunked_array(map(condition.fulfilled, batches), pa.bool_()))
+        asked = table.select(list(places.values())).rename_columns(list(places))
+        masks = [condition.fulfilled(batch) for batch in asked.combine_chunks().to_batches()]
+        return table.filter(pa.chunked_array(masks, pa.bool_()))
 
     return chosen
 
 
-def _name(field: pa.Field, names: Collection[str]) -> str:
-    if own := (field.metadata or {}).get(b"name"):
-        return str(own.decode())
-    return f"input.{field.name}" if field.name in names else str(field.name)
+def _places(schema: pa.Schema, names: Collection[str]) -> dict[str, int]:
+    """Where in a table is what such a name means."""
+    places: dict[str, int] = {}
+    for at, field in enumerate(schema):
+        if own := (field.metadata or {}).get(b"name"):
+            places[own.decode()] = at
+        elif field.name in names:
+            places[f"input.{field.name}"] = at
+        else:
+            places |= {field.name: at, f"input.{field.name}": at}
+    return places
