@@ -25,7 +25,8 @@ from pipeline.store.row_files import write_rows
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(first: str, second: str, changed: bool, output: Path | None, as_json: bool) -> None:
     """Compare the answers of JOB_A and JOB_B by their keys: how many rows changed in status, label or text, how far
-    labels agree beyond chance (Cohen's kappa), and which label became which.
+    labels agree beyond chance (Cohen's kappa), and which label became which. Of scored texts it tells the mean change
+    in their log-probability; vectors are not compared.
 
     \b
     Examples:
@@ -58,6 +59,7 @@ def _as_json(one: JobRecord, other: JobRecord, found: Agreement) -> dict[str, ob
         "agreement": found.share,
         "kappa": found.kappa,
         "mean_score_change": found.score_change,
+        "mean_logprob_change": found.logprob_change,
         "confusion": [
             {"first": labels[0], "second": labels[1], "rows": rows} for labels, rows in sorted(found.confusion.items())
         ],
@@ -73,11 +75,12 @@ def _tell(one: JobRecord, other: JobRecord, found: Agreement) -> None:
         "agreement": "" if found.share is None else f"{found.share:.1%}",
         "kappa": "" if found.kappa is None else f"{found.kappa:.3f}",
         "mean score change": "" if found.score_change is None else f"{found.score_change:+.4f}",
+        "mean logprob change": "" if found.logprob_change is None else f"{found.logprob_change:+.4f}",
     }
-    width = max(map(len, lines)) + 2
-    for name, text in lines.items():
-        if text:
-            click.echo(f"{name:<{width}}{text}")
+    told = {name: text for name, text in lines.items() if text}
+    width = max(map(len, told)) + 2
+    for name, text in told.items():
+        click.echo(f"{name:<{width}}{text}")
     if found.confusion:
         click.echo()
         _print_confusion(found)

@@ -1,7 +1,7 @@
 """Stage 7: two jobs' answers to the same keys: how far they agree, and where they do not. The database joins them, so
 that nothing grows with the jobs but its own temporary files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     FromClause,
+    Row,
     Select,
     Text,
     and_,
@@ -30,6 +31,8 @@ from pipeline.store.transactions import reading
 
 _BLOCK_ROWS = 1000
 _COMPARED = ("status", "label", "score", "output", "error")
+#: Of which a mean is told.
+_MEASURED = ("score", "logprob")
 #: What PostgreSQL calls the columns of changed_rows.
 _KINDS = {"row_id": "int8", "score": "float8"}
 
@@ -47,12 +50,14 @@ class Agreement:
     text: int
     changed: int  #: any of the three
     confusion: dict[tuple[str, str], int]  #: rows by the first job's label and the second's, where both have one
+    written: int  #: rows of both that have a text in one of them: vectors and scores of texts are not compared
     score_change: float | None  #: mean of the second's score less the first's, where both have one
+    logprob_change: float | None  #: the same
 
     @property
     def share(self) -> float | None:
-        """Of the rows of both, those that have not changed."""
-        return None if self.both == 0 else 1 - self.changed / self.both
+        """Of the rows of both, those that have not changed; None where none has anything that is compared."""
+        return None if self.written == 0 else 1 - self.changed / self.both
 
     @property
     def kappa(self) -> float | None:
@@ -73,14 +78,16 @@ def agreement(engine: Engine, first: JobRecord, second: JobRecord) -> Agreement:
     one, other = _side(engine, first, "one"), _side(engine, second, "other")
     change = _Change(one, other)
     sums = {"status": change.status, "label": change.label, "text": change.text, "changed": change.any}
+    sums["written"] = or_(one.c.output.is_not(None), other.c.output.is_not(None))
+    changes = {name: other.c[name] - one.c[name] for name in _MEASURED}
     query = (
         select(
             one.c.label.label("first_label"),
             other.c.label.label("second_label"),
             func.count().label("rows"),
             *(func.sum(case((condition, 1), else_=0)).label(name) for name, condition in sums.items()),
-            func.count(other.c.score - one.c.score).label("scored"),
-            func.sum(other.c.score - one.c.score).label("score_change"),
+            *(func.count(change).label(f"{name}_rows") for name, change in changes.items()),
+            *(func.sum(change).label(f"{name}_change") for name, change in changes.items()),
         )
         .join_from(one, other, _same(one, other))
         .group_by(one.c.label, other.c.label)
@@ -88,7 +95,7 @@ def agreement(engine: Engine, first: JobRecord, second: JobRecord) -> Agreement:
     with reading(engine) as connection:
         n_first, n_second = (_count(connection, job) for job in (first, second))
         groups = connection.execute(query).all()
-    both, scored = sum(group.rows for group in groups), sum(group.scored for group in groups)
+    both = sum(group.rows for group in groups)
     return Agreement(
         both=both,
         only_first=n_first - both,
@@ -99,8 +106,15 @@ def agreement(engine: Engine, first: JobRecord, second: JobRecord) -> Agreement:
             for group in groups
             if group.first_label is not None and group.second_label is not None
         },
-        score_change=sum(group.score_change or 0.0 for group in groups) / scored if scored else None,
+        score_change=_mean(groups, "score"),
+        logprob_change=_mean(groups, "logprob"),
     )
+
+
+def _mean(groups: Sequence[Row[*tuple[Any, ...]]], name: str) -> float | None:
+    """Of the change in a column, over all groups."""
+    rows: int = sum(getattr(group, f"{name}_rows") for group in groups)
+    return sum(getattr(group, f"{name}_change") or 0.0 for group in groups) / rows if rows else None
 
 
 class ChangedRows:
@@ -167,7 +181,7 @@ def _side(engine: Engine, job: JobRecord, name: str) -> CTE:
     """SQLite takes a job's rows for few, and would look through all of them for each key. Told that they are many, and
     to have them as a table of their own, it makes an index of their keys."""
     columns = (results.c.row_id, results.c.key, results.c.question, type_coerce(results.c.status, Text).label("status"))
-    others = (results.c[column] for column in _COMPARED if column != "status")
+    others = (results.c[column] for column in dict.fromkeys(_COMPARED + _MEASURED) if column != "status")
     is_its: Any = results.c.job_id == job.id
     if engine.dialect.name == "sqlite":
         is_its = func.likelihood(is_its, literal_column("0.5"))

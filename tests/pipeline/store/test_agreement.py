@@ -67,6 +67,15 @@ def test_kappa_is_that_of_the_book(answered, engine):
     assert (same.kappa, same.share, same.changed) == (1.0, 1.0, 0)
 
 
+def test_of_scored_texts_the_mean_change_is_told_and_no_agreement(answered, engine):
+    jobs = [answered(name, ("a", None, None), ("b", None, None), ("c", None, None)) for name in ("one", "two")]
+    with writing(engine) as connection:
+        logprob = case((results.c.row_id == 2, None), (results.c.job_id == jobs[0].id, -2.0), else_=-2.5)
+        connection.execute(update(results).values(logprob=logprob))
+    found = agreement(engine, *jobs)
+    assert (found.both, found.changed, found.share, found.logprob_change) == (3, 0, None, -0.5)
+
+
 def test_of_several_questions_answers_are_compared_by_key_and_question(answered, engine):
     one = answered("one", ("a", "yes", None), ("a", "no", None))
     two = answered("two", ("a", "yes", None), ("a", "yes", None))
