@@ -1,6 +1,7 @@
 """Serves a site over HTTP, by the standard library alone."""
 
 import socket
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -27,6 +28,11 @@ class SiteServer(ThreadingHTTPServer):
             super().__init__((host, port), _Handler)
         except OSError as error:
             raise JobError(f"{host} port {port} cannot be served on: {error.strerror}. Give another --port.") from error
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Browsers go away before the answer as they please."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

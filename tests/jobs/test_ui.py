@@ -127,6 +127,16 @@ def test_it_is_served_closed_to_all_that_a_page_may_not_do(desk, served, capsys)
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_browser_that_goes_away_is_no_fault(site, capsys):
+    with SiteServer(site, "127.0.0.1", 0) as server:
+        for fault, told in ((ConnectionResetError(), False), (BrokenPipeError(), False), (KeyError("x"), True)):
+            try:
+                raise fault
+            except Exception:
+                server.handle_error(None, ("127.0.0.1", 1))
+            assert ("Traceback" in capsys.readouterr().err) is told
+
+
 def test_an_address_that_is_taken_is_told(site):
     with SiteServer(site, "127.0.0.1", 0) as server, pytest.raises(JobError, match="Address already in use"):
         SiteServer(site, "127.0.0.1", server.server_address[1])
