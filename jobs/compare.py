@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from jobs.output_format import choose_format
+from jobs.output_format import by_suffix
 from jobs.tables import Column, counted, print_table
 from pipeline.errors import SpecError
 from pipeline.settings import Settings
@@ -35,7 +35,7 @@ def compare(first: str, second: str, changed: bool, output: Path | None, as_json
     """
     if changed != (output is not None):
         raise SpecError("--changed writes the rows that differ into a file; give it and --output FILE together.")
-    file_format = None if output is None else choose_format(None, output)
+    file_format = None if output is None else by_suffix(output)
     database = open_database(Settings.from_environment())
     one, other = find_job(database, first), find_job(database, second)
     for job in (one, other):

@@ -36,17 +36,15 @@ def choose_format(wanted: str | None, output: Path | None) -> Format | None:
     if wanted is not None:
         return next((name for name in _FORMATS if name == wanted), None)
     if output is not None:
-        return by_suffix(output)
+        return by_suffix(output, ", or give --format")
     return None if on_terminal else "jsonl"
 
 
-def by_suffix(output: Path) -> Format:
-    """Raises SpecError for one that tells nothing."""
+def by_suffix(output: Path, way_out: str = "") -> Format:
+    """Raises SpecError for one that tells nothing, with what else may be done."""
     found = _SUFFIXES.get(output.suffix.lower())
     if found is None:
-        raise SpecError(
-            f"The name {output} does not tell its format. Let it end in .csv, .jsonl or .parquet, or give --format."
-        )
+        raise SpecError(f"The name {output} does not tell its format. Let it end in .csv, .jsonl or .parquet{way_out}.")
     return found
 
 

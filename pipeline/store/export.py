@@ -110,7 +110,8 @@ def joined(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) ->
         yield from _joined(engine, job, schema, wanted)
         return
     known, choose, left = nameable_columns(job.spec_json), None, wanted.limit
-    wide = _with_columns(schema, [known[name] for name in columns_of(wanted.where) if name in known])
+    asked = [f"{name}." for name in columns_of(wanted.where)]
+    wide = _with_columns(schema, [known[name] for name in known if any(each.startswith(f"{name}.") for each in asked)])
     for table in _joined(engine, job, wide, replace(wanted, limit=None)):
         choose = choose or chosen_by(wanted.where, wide, known, "" if wanted.with_input else _JOIN)
         chosen = choose(table)[:left].select(range(len(schema)))

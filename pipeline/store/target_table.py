@@ -125,6 +125,8 @@ def _url(url: str, secret_url: str | None) -> URL:
     match parsed.get_backend_name():
         case "postgresql" | "postgres":
             return parsed.set(drivername="postgresql+psycopg")
+        case "sqlite" if parsed.query:
+            raise SpecError("--to has options behind a ?, and an SQLite file takes none. Leave them out.")
         case "sqlite" if parsed.database not in (None, "", ":memory:"):
             return parsed
     raise SpecError(f"--to asks for {parsed.drivername}, which is not written here. Write it as {_EXAMPLES}.")

@@ -35,6 +35,14 @@ def test_one_target_is_named(desk, run, arguments):
     assert (told.exit_code, told.stderr) == (2, "Error: Give either --output FILE, or --to URL and --table T.\n")
 
 
+@pytest.mark.parametrize("command", [("export", "night"), ("compare", "night", "night", "--changed")])
+def test_a_name_that_tells_no_format_is_refused_with_what_the_command_takes(desk, run, command):
+    desk.done("night")
+    told = run(*command, "--output", "out.txt")
+    assert told.exit_code == 2
+    assert told.stderr.endswith("does not tell its format. Let it end in .csv, .jsonl or .parquet.\n")
+
+
 def test_an_input_is_not_written_over(desk, run):
     desk.done("night")
     told = run("export", "night", "--output", str(desk.home / "reviews.jsonl"))

@@ -61,6 +61,10 @@ def test_where_asks_of_results_and_input_together(desk, run, tmp_path):
     assert shown.stderr.startswith("There are more; --limit N shows more")
     none = run("results", "night", "--where", "stars > 99", "--format", "table")
     assert (none.stdout, none.stderr) == ("", "night has no such rows.\n")
+    within = run(
+        "results", "night", "--where", "scores.1.probability > 0.6 and stars > 1", "--columns", "key", "--join-input"
+    )
+    assert [row["key"] for row in lines(within)] == ["r3"]
     told = run("export", "night", "--where", "stars = 4", "--to", f"sqlite:///{tmp_path}/answers.db", "--table", "t")
     assert told.stdout == "1 row written to t\n"
 

@@ -145,3 +145,5 @@ def test_a_password_comes_from_the_environment_alone(engine, reviews):
     assert "hunter2" not in str(caught.value)
     with pytest.raises(SpecError, match="--to asks for mysql, which is not written here"):
         export_to_table(engine, reviews, Wanted(), "mysql://me@host/db", None, "t")
+    with pytest.raises(SpecError, match="an SQLite file takes none"):
+        export_to_table(engine, reviews, Wanted(), "sqlite:///a.db?mode=ro", None, "t")
