@@ -34,6 +34,11 @@ def json_texts(column: pa.Array) -> pa.Array:
     return pc.if_else(column.is_valid(), texts(column), _NULL)
 
 
+def json_cells(column: pa.Array) -> pa.Array:
+    """The same, and null where there is nothing."""
+    return pc.if_else(column.is_valid(), json_texts(column), None)
+
+
 def _objects(columns: Iterable[tuple[str, pa.Array]], end: str) -> pa.Array:
     parts: list[pa.Array | str] = []
     for name, texts in columns:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, Literal, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from pipeline.ingest.values import values_of
-from pipeline.store.json_texts import json_lines, json_texts
+from pipeline.store.json_texts import json_cells, json_lines
 from pipeline.store.plain import cell
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -62,10 +61,9 @@ WRITERS: Mapping[str, Callable[[BinaryIO, pa.Schema], Writer]] = {
 
 
 def _cells(column: pa.ChunkedArray) -> pa.Array:
-    if not pa.types.is_nested(column.type):
-        return pa.array(map(cell, values_of(column)), pa.string())
-    values = column.combine_chunks()
-    return pc.if_else(values.is_valid(), json_texts(values).cast(pa.string()), None)
+    if pa.types.is_nested(column.type):
+        return json_cells(column.combine_chunks()).cast(pa.string())
+    return pa.array(map(cell, values_of(column)), pa.string())
 
 
 def _is_odd(kind: pa.DataType) -> bool:

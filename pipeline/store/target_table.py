@@ -1,6 +1,7 @@
 """Stage 7: results as a table of somebody's database: all of an export, or nothing, and no row twice."""
 
 import datetime
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -40,13 +41,15 @@ from pipeline.errors import JobError, PipelineError, RefusedError, SpecError, Tr
 from pipeline.ingest.values import values_of
 from pipeline.store.entries import INSERT
 from pipeline.store.export import Wanted, free_name, joined, result_name, wanted_schema
-from pipeline.store.plain import plain
+from pipeline.store.json_texts import json_cells
 from pipeline.store.postgresql import CONNECTION
 from pipeline.store.records import JobRecord
 from pipeline.store.selection import is_of_the_moment, with_password, without_password
 
 _WAIT_S = 30  #: for whoever writes to an SQLite file just now
 _EXAMPLES = "postgresql://user@host/database or sqlite:///path/to/file.db"
+#: Behind backslashes that stand for themselves.
+_NUL_IN_JSON = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _TYPES: tuple[tuple[Callable[[pa.DataType], bool], TypeEngine[Any]], ...] = (
     (pa.types.is_boolean, Boolean()),
     (pa.types.is_integer, BigInteger()),
@@ -138,7 +141,10 @@ def _writing(url: URL) -> Iterator[Connection]:
     is_file = url.get_backend_name() == "sqlite"
     usual = {name: value for name, value in CONNECTION.items() if name not in url.query}
     arguments = {"timeout": _WAIT_S} if is_file else usual
-    engine = create_engine(url, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
+    # Of columns of JSON, texts are bound: they are JSON already.
+    engine = create_engine(
+        url, connect_args=arguments, poolclass=NullPool, hide_parameters=True, json_serializer=lambda text: text
+    )
     if is_file:
         # By itself the driver begins one with the first row, behind the making of the table.
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
@@ -204,14 +210,14 @@ def _type(kind: pa.DataType) -> TypeEngine[Any]:
 
 
 def _rows(piece: pa.Table, ours: dict[str, str], connection: Connection) -> list[dict[str, Any]]:
-    bindable = _BINDABLE[connection.dialect.name]
+    bindable, json_bindable = _BINDABLE[connection.dialect.name], _JSON_BINDABLE[connection.dialect.name]
     columns = [
-        values
-        if _is_plain(kind)
-        else [plain(value) for value in values]
-        if pa.types.is_nested(kind)
-        else [bindable(value) for value in values]
-        for kind, values in ((column.type, values_of(column.combine_chunks())) for column in piece.columns)
+        values_of(column)
+        if _is_plain(column.type)
+        else list(map(json_bindable, json_cells(column).to_pylist()))
+        if pa.types.is_nested(column.type)
+        else list(map(bindable, values_of(column)))
+        for column in (column.combine_chunks() for column in piece.columns)
     ]
     return [ours | dict(zip(piece.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -234,4 +240,16 @@ def _for_postgresql(value: object) -> object:
     return str(value) if isinstance(value, datetime.timedelta) else value
 
 
+def _json_for_sqlite(text: str | None) -> str | None:
+    return text
+
+
+def _json_for_postgresql(text: str | None) -> str | None:
+    return text and _NUL_IN_JSON.sub(r"\1\\ufffd", text)
+
+
 _BINDABLE: dict[str, Callable[[object], object]] = {"sqlite": _for_sqlite, "postgresql": _for_postgresql}
+_JSON_BINDABLE: dict[str, Callable[[str | None], str | None]] = {
+    "sqlite": _json_for_sqlite,
+    "postgresql": _json_for_postgresql,
+}

@@ -90,6 +90,7 @@ def test_the_types_are_those_of_the_input(engine, exported_job, target):
             "yes": [True] * 3,
             "bytes": [b"\0\xff"] * 3,
             "list": [[1, None]] * 3,
+            "struct": [{"a\\u0000": "b\0\\\0c\\u0000é"}] * 3,
             "nothing": pa.array([None] * 3, pa.list_(pa.int64())),
             "text": ["a\0b"] * 3,
             "word": pa.array(["w"] * 3).dictionary_encode(),
@@ -98,7 +99,14 @@ def test_the_types_are_those_of_the_input(engine, exported_job, target):
     export_to_table(engine, exported_job(table), Wanted(), target, None, "answers")
     [row] = rows(target, "SELECT * FROM answers WHERE row_id = 0")
     told = {"job": "mine", "yes": True, "nothing": None, "bytes": b"\0\xff", "word": "w"} | (
-        {"price": Decimal("1.5"), "at": at, "day": at.date(), "list": [1, None], "text": "a\ufffdb"}
+        {
+            "price": Decimal("1.5"),
+            "at": at,
+            "day": at.date(),
+            "list": [1, None],
+            "text": "a\ufffdb",
+            "struct": {"a\\u0000": "b\ufffd\\\ufffdc\\u0000é"},
+        }
         if target.startswith("postgresql")
         else {"price": "1.50", "at": "2026-11-29 01:02:03.000000", "list": "[1, null]", "text": "a\0b"}
     )
