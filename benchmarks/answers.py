@@ -61,8 +61,8 @@ def compare(kind: str, url: str, directory: Path, rows: int) -> None:
         command = [sys.executable, __file__, "--measure", part, url, str(directory)]
         facts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         goal = GOALS.get(part.split()[0], "")
-        table.append([part, facts["seconds"], int(rows / facts["seconds"]), int(facts["mb"]), goal])
-    print(report.table(["what", "seconds", "rows/s", "MB", "goal"], table), flush=True)
+        table.append([part, facts["seconds"], facts["cpu"], int(rows / facts["seconds"]), int(facts["mb"]), goal])
+    print(report.table(["what", "seconds", "CPU s", "rows/s", "MB", "goal"], table), flush=True)
 
 
 @contextmanager
@@ -104,10 +104,10 @@ def result(job_id: str, row: int, *, shift: bool) -> dict[str, object]:
 
 def measured(part: Callable[[Database, Path], object], url: str, directory: Path) -> dict[str, float]:
     engine = open_database(Settings(database_url=url))
-    started = time.perf_counter()
+    started, busy = time.perf_counter(), time.process_time()
     part(engine, directory)
-    seconds = time.perf_counter() - started
-    return {"seconds": seconds, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    seconds, cpu = time.perf_counter() - started, time.process_time() - busy
+    return {"seconds": seconds, "cpu": cpu, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def to_file(file_format: str, *, with_input: bool) -> Callable[[Database, Path], object]:
