@@ -1,9 +1,9 @@
 """Stage 7: columns of Arrow as JSON, by Arrow's own kernels, so that hardly any value becomes an object of Python's."""
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,7 +13,8 @@ from pipeline.store.plain import as_json
 _TEXT = pa.large_string()  #: a page of rows may hold more than the two GB of a small one
 _NULL = "null"
 _USUAL = '\\"\n\r\t'  #: of what is escaped; the backslash first, for the others get one
-_CONTROLS = "".join(map(chr, range(32)))
+_SPACE = 32  #: below are controls
+_CONTROLS = "".join(map(chr, range(_SPACE)))
 _WHOLE = r"^-?[0-9]+$"
 
 
@@ -61,15 +62,17 @@ def _vectors(column: pa.FixedSizeListArray) -> pa.Array:
 
 def _strings(column: pa.Array) -> pa.Array:
     column = column.cast(_TEXT)
-    if _has_any(column, _USUAL + _CONTROLS):
+    data = _bytes(column)
+    if ((data < _SPACE) | (data == ord('"')) | (data == ord("\\"))).any():
         column = _escaped(column, _USUAL)
-        if _has_any(column, _CONTROLS):
+        if (_bytes(column) < _SPACE).any():
             column = _escaped(column, _CONTROLS)
     return _joined('"', column, '"')
 
 
-def _has_any(column: pa.LargeStringArray, characters: str) -> bool:
-    return bool(pc.any(pc.match_substring_regex(column, f"[{re.escape(characters)}]")).as_py())
+def _bytes(column: pa.LargeStringArray) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """Of all its texts, and maybe of others beside a slice: in UTF-8, what is no byte of theirs is in none of them."""
+    return np.frombuffer(column.buffers()[-1] or b"", np.uint8)
 
 
 def _escaped(column: pa.LargeStringArray, characters: str) -> pa.LargeStringArray:
