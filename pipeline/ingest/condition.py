@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from pipeline.errors import InputError
 from pipeline.ingest import masks
-from pipeline.ingest.expression import Expression, Literal
+from pipeline.ingest.expression import Expression, Literal, like_as_regex
 from pipeline.ingest.masks import Mask, bound
 from pipeline.ingest.paths import ColumnPath, find_path
 
@@ -57,7 +57,13 @@ class _OfBatches:
         return bound(self._nothing, column, _COMPARISONS[sign], value)
 
     def like(self, column: ColumnPath, pattern: str) -> Mask:
-        return bound(self._nothing, column, lambda values, like: pc.match_like(values, like.as_py()), pattern)
+        # With a backslash, match_like takes some patterns by other rules than their like.
+        kernel, whole = (
+            (pc.match_substring_regex, rf"\A{like_as_regex(pattern)}\z")
+            if "\\" in pattern
+            else (pc.match_like, pattern)
+        )
+        return bound(self._nothing, column, lambda values, like: kernel(values, like.as_py()), whole)
 
     def opposite(self, part: Mask) -> Mask:
         return masks.opposite(part)

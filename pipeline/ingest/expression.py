@@ -18,6 +18,7 @@ _TOKEN = re.compile(
     r"""\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))|(?P<text>'(?:[^']|'')*')"""
     r"""|(?P<quoted>"(?:[^"]|"")+")|(?P<sign><=|>=|<>|!=|==|[=<>(),])|(?P<word>[^\W\d]\w*(?:\.\w+)*))"""
 )
+_LIKE = re.compile(r"\\([%_\\])|(.)", re.DOTALL)
 #: As they are written, and what stands for it in a Meaning.
 _SIGNS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _KEYWORDS = frozenset({"and", "or", "not", "is", "in", "like", "null", "true", "false"})
@@ -37,11 +38,17 @@ class Meaning(Protocol[Column, Part]):
         """`sign` is one of = != < <= > >=."""
 
     def like(self, column: Column, pattern: str) -> Part:
-        """Case counts; % stands for any text, and _ for any character."""
+        """As like_as_regex() has it; case counts."""
 
     def opposite(self, part: Part) -> Part: ...
     def any_of(self, parts: Sequence[Part]) -> Part: ...
     def every_of(self, parts: Sequence[Part]) -> Part: ...
+
+
+def like_as_regex(pattern: str) -> str:
+    """% stands for any text, and _ for any character; behind a backslash both, and itself, for themselves."""
+    wild = {"%": "(.|\\n)*", "_": "(.|\\n)"}
+    return "".join(re.escape(taken) or wild.get(sign) or re.escape(sign) for taken, sign in _LIKE.findall(pattern))
 
 
 def columns_of(text: str) -> list[str]:

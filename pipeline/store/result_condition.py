@@ -1,7 +1,6 @@
 """Stage 7: what `--where` says of results, as a condition whose every value is bound."""
 
 import operator
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.types import Enum
 
 from pipeline.errors import SpecError, nearest
-from pipeline.ingest.expression import Expression, Literal, columns_of
+from pipeline.ingest.expression import Expression, Literal, columns_of, like_as_regex
 from pipeline.store.column_types import AnyText
 from pipeline.store.schema import results
 
@@ -35,7 +34,6 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 _COLUMNS = [column.name for column in results.c if column.name not in ("job_id", "embedding", "prompt_hash")]
 #: As Python and PostgreSQL both read it; more digits behind an E are no number that a database can hold.
 _NUMBER = r"\A\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*\Z"
-_ANY_CHARACTER = r"(.|\n)"
 _BEYOND = 2**63  #: no database has such whole numbers, but as floats
 
 
@@ -80,9 +78,7 @@ class _OfResults:
         """By a regular expression, since SQLite's LIKE takes no notice of case."""
         if not _is_text(column):
             raise _without_meaning(column, pattern)
-        wild = {"%": f"{_ANY_CHARACTER}*", "_": _ANY_CHARACTER}
-        parts = "".join(wild.get(character) or re.escape(character) for character in pattern)
-        return _text(column).regexp_match(rf"\A{parts}\Z")
+        return _text(column).regexp_match(rf"\A{like_as_regex(pattern)}\Z")
 
     def opposite(self, part: ResultCondition) -> ResultCondition:
         return not_(part)

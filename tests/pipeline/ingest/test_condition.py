@@ -42,6 +42,8 @@ BATCH = pa.RecordBatch.from_pydict(
         ("text is null", [2]),
         ("text IS NOT NULL and not text = ''", [0, 1]),
         ("text like '%t%'", [1]),
+        (r"text like '%\t%'", []),
+        (r"text like '%\%'", []),
         ("text not like 'a%'", [1, 3]),
         ("n in (1, 3)", [0, 2]),
         ("n not in (1)", [1, 2]),

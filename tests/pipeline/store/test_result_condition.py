@@ -37,6 +37,8 @@ def test_which_results_fulfil_it(found):
         "output like '%t''s%me'": [0],
         "output like '%100_'": [1],
         "output not like '%.%'": [0, 1, 3],
+        r"output like '%\%'": [1],
+        r"output like '\%%' or output like '%\\%'": [],
         "output = ''": [3],
         "error = 'x' or error like '_'": [2],
         "label in ('bad', 'worse')": [1],
