@@ -1,7 +1,10 @@
 import pytest
 
 from pipeline.errors import SpecError
+from pipeline.ingest.expression import columns_of
 from pipeline.rows import BatchTiming, Completion, Status
+from pipeline.store.columns import nameable_columns
+from pipeline.store.export import Wanted, preview
 from pipeline.store.result_condition import result_condition
 from pipeline.store.result_rows import read_columns
 
@@ -13,46 +16,58 @@ ANSWERS = [
 ]
 
 
+EXPECTED = {
+    "label = 'good' and score > 0.6": [3],
+    "label != 'good'": [1],
+    "not label = 'good'": [1],
+    "label is null": [2],
+    "label is not null and not (row_id = 0 or row_id == 1)": [3],
+    "status = 'error' or output like 'it%'": [1, 2],
+    "output like '%t''s%me'": [0],
+    "output like '%100_'": [1],
+    "output not like '%.%'": [0, 1, 3],
+    r"output like '%\%'": [1],
+    r"output like '\%%' or output like '%\\%'": [],
+    "output = ''": [3],
+    "error = 'x' or error like '_'": [2],
+    "label in ('bad', 'worse')": [1],
+    "prompt_tokens not in (7, 9)": [2, 3],
+    "key >= 1": [0, 1, 3],
+    "key = 5": [1],
+    "key = '5'": [],
+    "key = 1234567890123456789": [3],
+    "key > 1234567890123456788": [3],
+    "prompt_tokens < 99999999999999999999": [0, 1, 2, 3],
+    "score >= 0.9": [1, 3],
+    "status = 'x'' or 1=1 --'": [],
+}
+
+
 @pytest.fixture
-def found(engine, ledger, road):
+def job(ledger, road):
     job = road.job(n_rows=4, shard_rows=4)
     road.encode(job, batch_rows=4)
     assert ledger.finish(ledger.claim(job.id, "a", 60), ANSWERS, BatchTiming(), "cpu")
+    return job
 
+
+def test_which_results_fulfil_it(engine, job):
     def row_ids(text: str) -> list[int]:
-        rows = read_columns(engine, job, ["row_id"], None, condition=result_condition(text))
-        return [row.row_id for row in rows]
+        return [row.row_id for row in read_columns(engine, job, ["row_id"], None, condition=result_condition(text))]
 
-    return row_ids
+    assert {text: row_ids(text) for text in EXPECTED} == EXPECTED
 
 
-def test_which_results_fulfil_it(found):
-    expected = {
-        "label = 'good' and score > 0.6": [3],
-        "label != 'good'": [1],
-        "not label = 'good'": [1],
-        "label is null": [2],
-        "label is not null and not (row_id = 0 or row_id == 1)": [3],
-        "status = 'error' or output like 'it%'": [1, 2],
-        "output like '%t''s%me'": [0],
-        "output like '%100_'": [1],
-        "output not like '%.%'": [0, 1, 3],
-        r"output like '%\%'": [1],
-        r"output like '\%%' or output like '%\\%'": [],
-        "output = ''": [3],
-        "error = 'x' or error like '_'": [2],
-        "label in ('bad', 'worse')": [1],
-        "prompt_tokens not in (7, 9)": [2, 3],
-        "key >= 1": [0, 1, 3],
-        "key = 5": [1],
-        "key = '5'": [],
-        "key = 1234567890123456789": [3],
-        "key > 1234567890123456788": [3],
-        "prompt_tokens < 99999999999999999999": [0, 1, 2, 3],
-        "score >= 0.9": [1, 3],
-        "status = 'x'' or 1=1 --'": [],
-    }
-    assert {text: found(text) for text in expected} == expected
+def test_the_same_fulfil_it_where_they_are_looked_at_one_by_one(engine, job):
+    def row_ids(text: str) -> list[int]:
+        return [
+            row["row_id"] for row in preview(engine, job, Wanted(where=text, columns=("row_id",), with_input=False))
+        ]
+
+    there = set(nameable_columns(job.spec_json))
+    expected = {text: rows for text, rows in EXPECTED.items() if set(columns_of(text)) <= there}
+    assert len(expected) > 12
+    assert {text: row_ids(text) for text in expected} == expected
 
 
 @pytest.mark.parametrize(
