@@ -41,7 +41,7 @@ def make_fleet(
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sqlite_fleet(make_fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     database = tmp_path_factory.mktemp("database") / "pipeline.db"
     with a_redis(tmp_path_factory) as redis, running(make_fleet(f"sqlite:///{database}", redis)) as fleet:
@@ -49,7 +49,7 @@ def sqlite_fleet(make_fleet: Callable[..., Fleet], tmp_path_factory: pytest.Temp
         yield fleet
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def postgresql_fleet(make_fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Its shards lie at a URL, as those of several machines do."""
     places = tmp_path_factory.mktemp("places").as_uri()
