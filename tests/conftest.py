@@ -1,6 +1,7 @@
 """What every part of the suite may use: a tiny random model made on the spot, the small real one, and a PostgreSQL."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from xdist.scheduler import LoadFileScheduling
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.inference.loading import load_model, save_tokenizer
 from pipeline.inference.model import LanguageModel
-from tests.postgres_server import PostgresServer, new_database
+from pipeline.settings import Settings
+from pipeline.store.database import open_database
+from tests.postgres_server import PostgresServer, emptied, new_database
 
 #: What takes longest, one after the other, begins first.
 FIRST = (
@@ -119,6 +122,33 @@ def postgresql_url(postgres_server: str) -> Iterator[str]:
     """Of an empty database, gone after the test."""
     with new_database(postgres_server) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def shared_postgresql_url(postgres_server: str) -> Iterator[str]:
+    with new_database(postgres_server) as url:
+        open_database(Settings(database_url=url)).dispose()
+        yield url
+
+
+@pytest.fixture
+def ready_postgresql_url(shared_postgresql_url: str) -> Iterator[str]:
+    """Of a database with all our tables and nothing in them, which take long to make for each test."""
+    yield shared_postgresql_url
+    emptied(shared_postgresql_url)
+
+
+@pytest.fixture(scope="session")
+def ready_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with all our tables and nothing in them, to be copied."""
+    path = tmp_path_factory.mktemp("ready") / "pipeline.db"
+    open_database(Settings(database_url=f"sqlite:///{path}")).dispose()
+    return path
+
+
+@pytest.fixture
+def ready_sqlite_url(ready_sqlite: Path, tmp_path: Path) -> str:
+    return f"sqlite:///{shutil.copy(ready_sqlite, tmp_path)}"
 
 
 @pytest.fixture

@@ -125,6 +125,16 @@ def new_database(server_url: str) -> Iterator[str]:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+def emptied(url: str) -> None:
+    """Of all rows in it, and of all who are still connected."""
+    with _connect(url) as connection:
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
+        connection.execute(others + "pg_backend_pid()")
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        names = ", ".join(name for (name,) in tables if name != "alembic_version")
+        connection.execute(f"TRUNCATE {names} RESTART IDENTITY")
+
+
 def find_programs() -> Path:
     """The newest that the system has, or those of a package that the tests depend on. Raises RuntimeError."""
     if on_path := shutil.which("postgres"):

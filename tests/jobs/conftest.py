@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import struct
 import subprocess
 import sys
@@ -169,7 +170,8 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def desk(home: Path) -> Iterator[Desk]:
+def desk(home: Path, ready_sqlite: Path) -> Iterator[Desk]:
+    shutil.copy(ready_sqlite, home)
     settings = Settings.from_environment({"PIPELINE_HOME": str(home)})
     database = open_database(settings)
     yield Desk(home, settings, database)

@@ -1,5 +1,6 @@
 """A ledger on a real database with a job of six rows in it, and a journey that needs no model."""
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +77,8 @@ class Walk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path, ready_sqlite: Path) -> Iterator[Desk]:
+    shutil.copy(ready_sqlite, tmp_path)
     database = open_database(Settings.from_environment({"PIPELINE_HOME": str(tmp_path)}), 5.0)
     yield Desk(tmp_path, database)
     database.dispose()
@@ -93,9 +95,8 @@ def kind() -> str:
 
 
 @pytest.fixture
-def open_nights(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Iterator[Callable[[], Nights]]:
-    sqlite = kind == "sqlite"
-    url = f"sqlite:///{tmp_path / 'pipeline.db'}" if sqlite else request.getfixturevalue("postgresql_url")
+def open_nights(request: pytest.FixtureRequest, kind: str) -> Iterator[Callable[[], Nights]]:
+    url = request.getfixturevalue(f"ready_{kind}_url")
     opened: list[Database] = []
 
     def open_one() -> Nights:

@@ -108,8 +108,8 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """Of an empty database; a test of one kind overrides it."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    """Of a database with nothing in its tables; a test of one kind overrides it."""
+    url: str = request.getfixturevalue(f"ready_{request.param}_url")
     return url
 
 

@@ -17,6 +17,12 @@ from pipeline.store.transactions import database_name, reading, writing
 on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Of a database without tables."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
 def settings(path: Path) -> Settings:
     return Settings(database_url=f"sqlite:///{path}")
 

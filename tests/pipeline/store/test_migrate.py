@@ -29,6 +29,12 @@ INDICES = {
 }
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Of a database without tables."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
 @pytest.fixture
 def empty(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url, 5.0)

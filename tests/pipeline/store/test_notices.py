@@ -25,7 +25,7 @@ def kind() -> str:
 
 @pytest.fixture
 def database_url(request, kind) -> str:
-    return str(request.getfixturevalue(f"{kind}_url"))
+    return str(request.getfixturevalue(f"ready_{kind}_url"))
 
 
 @pytest.fixture

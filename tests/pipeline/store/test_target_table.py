@@ -21,9 +21,9 @@ def target(request, tmp_path, postgres_server):
 
 
 @pytest.fixture
-def database_url(sqlite_url):
+def database_url(ready_sqlite_url):
     """Of the jobs; what is written to is what varies."""
-    return sqlite_url
+    return ready_sqlite_url
 
 
 def rows(target: str, statement: str) -> list[dict[str, object]]:
