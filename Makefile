@@ -13,8 +13,9 @@ demo: $(STAMP)
 		--prompt @examples/sentiment.txt --choices positive,negative
 
 # One thread each, for a process that computes with two takes the cores from the one beside it.
+# What pytest makes of the tests is kept for the next run, whatever the shell says.
 test: $(TEST_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Breaks whatever a fleet is made of, at random, for CHAOS_SECONDS (600); CHAOS_SEED repeats what was chosen.
 chaos: $(TEST_STAMP)
