@@ -28,6 +28,11 @@ FIRST = (
     "tests/pipeline/inference/kernels/",
     "tests/journey/",
 )
+#: The fleets, and those whose commands begin as copies of one process (warm.py).
+TOGETHER = {
+    "fleets": ("tests/fleet/",),
+    "copies": ("tests/test_readme.py", "tests/journey/test_durability.py", "tests/journey/test_prefixes.py"),
+}
 SPECIAL = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
@@ -48,10 +53,11 @@ def byte_tokenizer(chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedToken
 
 
 class Schedule(LoadFileScheduling):
-    """One process has a file to itself, and the fleets that are started once for all files of theirs."""
+    """One process has a file to itself, and all files that share what takes long to start."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "fleet" if nodeid.startswith(FIRST[0]) else str(super()._split_scope(nodeid))
+        together = next((name for name, files in TOGETHER.items() if nodeid.startswith(files)), None)
+        return together or str(super()._split_scope(nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Schedule:
