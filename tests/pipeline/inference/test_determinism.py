@@ -16,8 +16,8 @@ from pipeline.rows import Choose, Embed, Generate, Sampling, Score
 
 LENGTHS = [1, 33, 7, 64, 7, 2, 90, 40, 13, 5, 51, 32, 31, 3, 100, 65, 8, 20, 17, 11, 29, 38, 47, 6]
 LABELS = Choose(("a", "b", "c"), ((7,), (8, 9), (10, 11, 12)))
-GREEDY = Generate(20, logprobs=3)
-DRAWN = Generate(12, logprobs=0, samples=3, sampling=Sampling(temperature=0.9, top_p=0.95, repetition_penalty=1.1))
+GREEDY = Generate(12, logprobs=3)
+DRAWN = Generate(8, logprobs=0, samples=2, sampling=Sampling(temperature=0.9, top_p=0.95, repetition_penalty=1.1))
 DETERMINISTIC = ["gemma2", "gemma3", "gpt2", "gpt_neox", "llama", "mistral", "opt", "phi", "qwen2", "qwen3"]
 
 
@@ -43,12 +43,15 @@ def model(llama):
     return replace(adopt(llama), deterministic=True)
 
 
-@pytest.mark.parametrize("prefix", [0, 40])
-@pytest.mark.parametrize("task", [GREEDY, DRAWN, LABELS], ids=["greedy", "drawn", "choose"])
+@pytest.mark.parametrize(
+    ("task", "prefix"),
+    [(GREEDY, 0), (GREEDY, 40), (DRAWN, 40), (LABELS, 0), (LABELS, 40)],
+    ids=["greedy", "greedy-40", "drawn-40", "choose", "choose-40"],
+)
 def test_for_any_batch_size_and_order(model, make_batch, task, prefix):
     batch = make_batch(LENGTHS, prefix)
     whole = answers(model, batch, task, 64)
-    for size, seed in ((1, 0), (7, 1), (7, 2), (64, 3)):
+    for size, seed in ((1, 0), (7, 1), (64, 3)):
         assert answers(model, shuffled(batch, seed), task, size) == whole
 
 

@@ -39,12 +39,12 @@ def batch(make_batch):
 
 
 def test_every_part_of_every_family_is_found(family, batch):
-    found = profile(adopt(family), [batch], Generate(4), spelled, 1 << 24)
+    found = profile(adopt(family), [batch], Generate(2), spelled, 1 << 24)
     assert found.shares.keys() >= {part.value for part in COMMON | {Part.SAMPLING, Part.PREPARING, Part.OVERHEAD}}
     assert sum(found.shares.values()) == pytest.approx(1)
     assert all(0 < share < 1 for share in found.shares.values())
     assert found.computed_tokens == 10 + 20 + sum(prompt.alone for prompt in batch.prompts)
-    assert 4 <= found.output_tokens <= 16
+    assert 4 <= found.output_tokens <= 8
     assert found.rate == found.operations / found.seconds
     assert found.model_rate > 0
     assert found.large_rate > 0
