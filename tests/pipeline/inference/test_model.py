@@ -144,12 +144,12 @@ def real_batch(small_tokenizer):
 
 def test_the_real_model_generates_the_tokens_of_transformers(small_model, real_batch):
     engine = Engine(small_model, PrefixStore(1 << 30), lambda ids: " ".join(map(str, ids)))
-    answers = {c.row_id: c.output for c in engine.answer(real_batch, Generate(12))[0]}
+    answers = {c.row_id: c.output for c in engine.answer(real_batch, Generate(6))[0]}
     network = small_model.network
     network.set_attn_implementation("sdpa")
     for prompt in real_batch.prompts:
         ids = torch.tensor([real_batch.prefix + prompt.own_ids])
-        out = network.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
+        out = network.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)
         tokens = [token for token in out[0, ids.shape[1] :].tolist() if token not in small_model.stop_ids]
         assert answers[prompt.row_id] == " ".join(map(str, tokens))
     network.set_attn_implementation(attention.NAME)

@@ -26,6 +26,7 @@ class Backend:
     caps_scores: bool = True  #: the package's Triton kernels leave the cap out
     decodes_in_windows: bool = True  #: the package's Triton kernels leave the window out
     decode_lse_tolerance: float = 1e-4  #: fp32 whatever the inputs are
+    many: int = 500  #: rows; the interpreter computes one after the other
 
     @property
     def tolerance(self) -> float:
@@ -53,7 +54,7 @@ def _interpreted() -> list[Backend]:
     kernels = _flash_attn()
     assert kernels is not None
     # In decoding they scale the queries in half precision, which the log-sum-exp shows.
-    lacks = {"caps_scores": False, "decodes_in_windows": False, "decode_lse_tolerance": 2e-3}
+    lacks = {"caps_scores": False, "decodes_in_windows": False, "decode_lse_tolerance": 2e-3, "many": 50}
     return [Backend("flash_attn", *kernels, "cpu", torch.float16, **lacks)]
 
 
