@@ -136,9 +136,9 @@ def test_a_worker_that_has_given_up(desk, run):
 
 
 def test_answers_that_are_wrong(run, monkeypatch):
-    monkeypatch.setattr(trial, "_ROWS", {"The capital of France is": "Berlin", "The capital of Germany is": "Paris"})
+    monkeypatch.setattr(trial, "_labels", lambda settings: ["Berlin", None])
     told = faults(run("doctor"))["answers"]
-    assert told.startswith("smollm2-135m on auto says ['Paris', 'Berlin'] where ['Berlin', 'Paris'] is right, so no ")
+    assert told.startswith("smollm2-135m on auto says ['Berlin', None] where ['Paris', 'Berlin'] is right, so no ")
 
 
 def test_answers_where_no_job_can_be_written_down(desk, monkeypatch):
