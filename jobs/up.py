@@ -3,6 +3,7 @@
 import click
 
 from jobs.role_options import role_options, role_settings
+from jobs.tables import counted
 
 
 @click.command(short_help="Run a whole fleet on this machine.")
@@ -26,9 +27,20 @@ def up(tokenizers: int, devices: tuple[str, ...], log_format: str | None, metric
     """
     from workers.up import run_all
 
-    def told() -> None:
+    settings = role_settings("up", log_format, metrics_port)
+    chosen = devices or (settings.device,)
+
+    def ready() -> None:
+        on = f" on {', '.join(devices)}" if devices else ""
+        started = f"a dispatcher, {counted(tokenizers, 'tokenizer')} and {counted(len(chosen), 'GPU worker')}{on}"
+        click.echo(
+            f"The fleet is ready: {started}. Submit jobs in another terminal, in this directory or with the same "
+            "PIPELINE_HOME, by `pipeline submit`; Ctrl-C ends it.",
+            err=True,
+        )
+
+    def stopping() -> None:
         click.echo("Stopping once the batches in hand are recorded. Ctrl-C again stops at once.", err=True)
 
-    settings = role_settings("up", log_format, metrics_port)
-    click.echo("A fleet is starting. Submit jobs in another terminal; Ctrl-C ends it.", err=True)
-    click.get_current_context().exit(run_all(settings, tokenizers, devices or (settings.device,), told))
+    click.echo("A fleet is starting; this says when it is ready.", err=True)
+    click.get_current_context().exit(run_all(settings, tokenizers, chosen, ready, stopping))

@@ -31,20 +31,22 @@ class Child:
 
 class Supervisor:
     """`on_death` hears the name, the process id and the return code of each child that ends unasked, and says whether
-    it is to be started anew; False gives it up. `on_stop` is called from the signal's handler. A supervisor that is
-    killed takes its children along (Linux)."""
+    it is to be started anew; False gives it up. `on_look` is called at each look at them, `on_stop` from the signal's
+    handler. A supervisor that is killed takes its children along (Linux)."""
 
     def __init__(
         self,
         children: Sequence[Child],
         on_death: Callable[[str, int, int], bool] = lambda name, pid, returncode: True,
         *,
+        on_look: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
         grace_s: float = 60.0,
         longest_pause_s: float = _LONGEST_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._on_death, self._on_stop, self._grace_s, self._clock = on_death, on_stop, grace_s, clock
+        self._on_death, self._on_look, self._on_stop = on_death, on_look, on_stop
+        self._grace_s, self._clock = grace_s, clock
         self._posts = [_Post(child, longest_pause_s, clock) for child in children]
 
     def run(self) -> int:
@@ -59,6 +61,7 @@ class Supervisor:
                 while not stop.asked and any(not post.given_up for post in self._posts):
                     for post in self._posts:
                         post.tend(self._on_death)
+                    self._on_look()
                     time.sleep(_LOOK_S)
                 self._stop()
             finally:

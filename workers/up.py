@@ -2,29 +2,42 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
+from pipeline.store.records import Role
+from pipeline.store.registry import Registry
 from workers.broker.server import private_command
+from workers.readiness import Readiness
 from workers.supervisor import Child, Supervisor
 
 #: For the guards of GPU workers, which give these a little less.
 _GRACE_S = 110.0
 
 
-def run_all(settings: Settings, tokenizers: int, devices: tuple[str, ...], on_stop: Callable[[], None]) -> int:
-    """The exit status, once it was asked to stop; `on_stop` is called then. Raises JobError where there is no Redis."""
+def run_all(
+    settings: Settings,
+    tokenizers: int,
+    devices: tuple[str, ...],
+    on_ready: Callable[[], None],
+    on_stop: Callable[[], None],
+) -> int:
+    """The exit status, once it was asked to stop; `on_stop` is called then, and `on_ready` once all roles have signed
+    on. Raises JobError where there is no Redis."""
     home = settings.make_home()
     # Once, before several processes find it missing; and what is wrong with it is told once.
-    open_database(settings).dispose()
+    database = open_database(settings)
+    awaited = Counter({Role.DISPATCHER: 1, Role.TOKENIZER: 1, Role.GPU: len(devices)})
+    readiness = Readiness(Registry(database), awaited, on_ready)
     with _broker(settings, home / "redis") as (server, broker_url):
         environment = os.environ | {"PIPELINE_BROKER_URL": broker_url, "PIPELINE_LOG_FORMAT": settings.log_format}
         commands = [*server, *_roles(tokenizers, devices, settings.metrics_port)]
         children = [Child(name, argv, environment) for name, argv in commands]
-        return Supervisor(children, on_stop=on_stop, grace_s=_GRACE_S).run()
+        return Supervisor(children, on_look=readiness.look, on_stop=on_stop, grace_s=_GRACE_S).run()
 
 
 @contextmanager

@@ -24,7 +24,8 @@ def up(make_fleet, tmp_path):
 
 
 def test_one_command_answers_a_job_and_one_ctrl_c_ends_it(up, rows, name, calm):
-    up.until(lambda: {worker.role for worker in up.seen.workers()} == ROLES)
+    up.until(lambda: "The fleet is ready: a dispatcher, 1 tokenizer and 1 GPU worker on cpu." in up.log("up"))
+    assert {worker.role for worker in up.seen.workers()} == ROLES
     up.submit(rows, name)
     assert {worker["role"] for worker in up.status(name)["fleet"]["workers"]} == ROLES
     up.until_done(name)

@@ -22,7 +22,7 @@ def children(monkeypatch, tmp_path):
     usual = Settings(home=tmp_path, database_url=f"sqlite:///{tmp_path}/pipeline.db", broker_url="redis://far")
 
     def run(**settings):
-        assert up.run_all(replace(usual, **settings), 2, ("cuda:0", "cuda:1"), lambda: None) == 0
+        assert up.run_all(replace(usual, **settings), 2, ("cuda:0", "cuda:1"), lambda: None, lambda: None) == 0
         return {child.name: (child.argv[3:], child.env) for child in started}
 
     return run
