@@ -74,8 +74,11 @@ def _report(
         yield f"The {which} prompt{as_read}:\n"
         yield f"{means.vocabulary.show((*found.prefix, *prompt.own_ids))}\n"
         as_read = ""
-    yield f"Shared by all {unit}s: {counted(len(found.prefix), 'token')}, computed once:\n"
-    yield means.vocabulary.show(found.prefix) or "(nothing)"
+    if found.prefix:
+        yield f"Shared by all {unit}s: {counted(len(found.prefix), 'token')}, computed once:\n"
+        yield means.vocabulary.show(found.prefix)
+    else:
+        yield "Prompts have no beginning in common that could be computed once."
     yield f"\nA {unit}'s own {'' if names else 'prompt '}tokens, over {counted(len(found.prompts), unit)}:\n"
     yield from _histogram([len(prompt.own_ids) for prompt in found.prompts])
     yield ""

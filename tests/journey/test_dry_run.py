@@ -34,7 +34,13 @@ def test_the_shared_prefix_is_shown_with_its_length(submit, rows):
 def test_raw_is_the_prompt_alone(submit, rows):
     shown = submit(rows, "--dry-run", "--raw", "--prompt", "{{{text}}} and {text}").stdout
     assert block(shown, "The first prompt") == "{a} and a"
-    assert block(shown, "Shared by all rows") in ("{", "(nothing)")
+    assert block(shown, "Shared by all rows") in ("{", "")
+
+
+def test_where_nothing_is_shared_it_is_said_in_words(submit, rows):
+    shown = submit(rows, "--dry-run", "--raw", "--prompt", "{text}.").stdout
+    assert "\n\nPrompts have no beginning in common that could be computed once.\n\nA row's own" in shown
+    assert "Shared by all" not in shown
 
 
 def test_a_prompt_without_columns_is_shared_but_for_its_last_token(submit, rows):
