@@ -17,6 +17,18 @@ def announcement(spec: JobSpec) -> str:
     return f"{_rows(spec)} will get {_answers(spec)} from {spec.model}; its prompt is {_prompt(spec)}."
 
 
+def same_for_all(spec: JobSpec, columns: Sequence[str]) -> str | None:
+    """A warning where no column's text stands in a prompt or behind it; `columns` are those that there are."""
+    same = [place for place, asked in enumerate(spec.asked) if not (shape_of(asked).columns or asked.beside)]
+    if not same:
+        return None
+    of = f" of {_listed([spec.questions[place].name for place in same])}" if spec.questions else ""
+    left, right = ("{{ ", " }}") if spec.asked[same[0]].template == "jinja" else ("{", "}")
+    named = _listed([f"{left}{column}{right}" for column in columns])
+    why = f"Every row gets the same question: the prompt{of} has no column in it."
+    return f"{why} Write one where its text belongs: {named}."
+
+
 def _answers(spec: JobSpec) -> str:
     if not spec.questions:
         return _task(spec)

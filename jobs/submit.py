@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from jobs.announcement import same_for_all
 from jobs.manner import Manner, manner_flags
 from pipeline.errors import SpecError
 from pipeline.examples import read_examples
@@ -159,6 +160,8 @@ def submit(
     settings = Settings.from_environment()
     settings = replace(settings, source_url=source_url or settings.source_url)
     source = checked_source(settings, spec)
+    if (warning := same_for_all(spec, source.columns())) is not None:
+        click.echo(f"Warning: {warning}", err=True)
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
     from jobs.new_job import submit_job

@@ -61,3 +61,24 @@ def test_the_help_names_every_field_of_a_job(run):
         flag = "--template-var" if field == "template_vars" else f"--{field.replace('_', '-')}"
         assert f"{flag} " in text or f"{flag}/" in text
     assert "pipeline submit examples/reviews.parquet" in text
+
+
+def test_a_prompt_without_a_column_is_warned_of(run, rows, tmp_path):
+    asked = ("submit", rows, "--model", "/no/model", "--prompt")
+    told = run(*asked, "Is {{text}} good?")
+    assert told.stderr.startswith(
+        "Warning: Every row gets the same question: the prompt has no column in it. Write one where its text belongs: "
+        "{id}, {text}.\n"
+    )
+    assert "There is no model at /no/model" in told.stderr
+    (tmp_path / "p.j2").write_text("Is text good?")
+    assert "{{ id }}, {{ text }}." in run(*asked, f"@{tmp_path / 'p.j2'}").stderr
+    for prompt, *flags in (["Is {text} good?"], ["The text:", "--raw", "--score", "text"]):
+        assert "Warning" not in run(*asked, prompt, *flags).stderr
+
+
+def test_of_several_questions_those_without_a_column_are_named(run, rows, tmp_path):
+    (tmp_path / "job.yaml").write_text(
+        f'inputs: {rows}\nmodel: /no\nprompt: "Hi."\nquestions: {{a: {{prompt: "{{text}}"}}, b: {{prompt: "So?"}}}}\n'
+    )
+    assert "the prompt of b has no column in it." in run("submit", "--job", str(tmp_path / "job.yaml")).stderr
