@@ -61,7 +61,7 @@ def _here(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> in
     job = _awake(session, job)
     if job.state is JobState.CUTTING:
         _cut_the_rest(session, job, spec)
-    return carry_out(session, job, spec, means, as_json=manner.as_json)
+    return carry_out(session, job, spec, means, manner)
 
 
 def _awake(session: Session, job: JobRecord) -> JobRecord:

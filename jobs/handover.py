@@ -30,7 +30,7 @@ def deliver(session: Session, job: JobRecord, outfit: "Outfit") -> None:
 def hand_over(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> int:
     """The exit status: at once, or where a wait was asked for, when the job has ended."""
     if manner.wait:
-        return follow(session, job, spec, as_json=manner.as_json)
+        return follow(session, job, spec, manner)
     found = standing(session.database, session.settings, job.id)
     if manner.as_json:
         print_json(found)

@@ -1,5 +1,6 @@
 """How a command that runs a job was asked to do it: here or in the fleet, with a wait or without, told to whom."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,11 +12,17 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """`wait` and `here` matter only where there is a fleet."""
+    """`wait` and `here` matter only where there is a fleet. A job that is not `alone` is one of several of a command,
+    which says by itself how they go on."""
 
     wait: bool = False
     here: bool = False
     as_json: bool = False
+    alone: bool = True
+
+    def way_on(self, name: str) -> str:
+        """Behind what is said of a job that was stopped."""
+        return f"; go on with: pipeline resume {shlex.quote(name)}" if self.alone else ""
 
 
 def manner_flags(command: _Command) -> _Command:

@@ -47,8 +47,8 @@ def _begin_here(
 
     means = session.load(spec, checkpoint)
     job = _create(session, spec, checkpoint, source, run, in_fleet=False)
-    _cut(session, job, spec, source)
-    return carry_out(session, job, spec, means, as_json=manner.as_json)
+    _cut(session, job, spec, source, manner)
+    return carry_out(session, job, spec, means, manner)
 
 
 def _begin_in_fleet(
@@ -57,7 +57,7 @@ def _begin_in_fleet(
     outfit = session.load_outfit(spec, checkpoint)
     job = _create(session, spec, checkpoint, source, run, in_fleet=True)
     deliver(session, job, outfit)
-    _cut(session, job, spec, source)
+    _cut(session, job, spec, source, manner)
     return hand_over(session, job, spec, manner)
 
 
@@ -83,7 +83,7 @@ def _create(
         raise _NameTaken from error
 
 
-def _cut(session: Session, job: JobRecord, spec: JobSpec, source: Source) -> None:
+def _cut(session: Session, job: JobRecord, spec: JobSpec, source: Source, manner: Manner) -> None:
     try:
         session.cut(job, spec, source)
     except (InputError, TryAgain, KeyboardInterrupt) as error:
@@ -91,8 +91,7 @@ def _cut(session: Session, job: JobRecord, spec: JobSpec, source: Source) -> Non
         if isinstance(error, InputError) or source.is_stream:
             _undo(session, job, error)
         elif isinstance(error, KeyboardInterrupt):
-            told = f"Stopped while its input was being read; go on with: pipeline resume {shlex.quote(job.name)}"
-            session.notes.print(told, soft_wrap=True)
+            session.notes.print(f"Stopped while its input was being read{manner.way_on(job.name)}", soft_wrap=True)
         raise
 
 

@@ -1,11 +1,11 @@
 """Carries out a job in this process, once it is cut, and tells how it went. For submit, resume and retry."""
 
-import shlex
 from contextlib import suppress
 from functools import partial
 
 from jobs import exit_codes
 from jobs.conclusion import conclude
+from jobs.manner import Manner
 from jobs.notices import send_notices
 from jobs.progress import shown, waiting
 from jobs.session import Session
@@ -24,15 +24,15 @@ from workers.process import Members, StopRequest
 from workers.tracing.traces import traced
 
 
-def carry_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, *, as_json: bool) -> int:
+def carry_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, manner: Manner) -> int:
     """The exit status. A JobError or TryAgain is noted with the job before it is raised."""
     try:
-        return _carried_out(session, job, spec, means, as_json=as_json)
+        return _carried_out(session, job, spec, means, manner)
     finally:
         send_notices(session.database, job.id)
 
 
-def _carried_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, *, as_json: bool) -> int:
+def _carried_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, manner: Manner) -> int:
     session.ledger.fail_note(job.id, None)
     try:
         outcome = _run(session, job, spec, means)
@@ -43,8 +43,8 @@ def _carried_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, 
             session.ledger.fail_note(job.id, str(error))
         raise
     if outcome is not Outcome.DONE:
-        return _stopped(session, job, outcome)
-    return conclude(session, job, spec, as_json=as_json)
+        return _stopped(session, job, outcome, manner)
+    return conclude(session, job, spec, as_json=manner.as_json)
 
 
 def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outcome:
@@ -71,9 +71,9 @@ def _run_traced(session: Session, job: JobRecord, spec: JobSpec, means: Means, t
         return runner.run(stop, lambda: find_job(session.database, job.id).state, on_change)
 
 
-def _stopped(session: Session, job: JobRecord, outcome: Outcome) -> int:
+def _stopped(session: Session, job: JobRecord, outcome: Outcome, manner: Manner) -> int:
     figures = session.figures(job)
     what = "The job was cancelled: " if outcome is Outcome.CANCELLED else ""
     recorded = f"{figures.recorded} of {figures.total} {unit(job)}s recorded"
-    session.notes.print(f"{what}{recorded}; go on with: pipeline resume {shlex.quote(job.name)}", soft_wrap=True)
+    session.notes.print(f"{what}{recorded}{manner.way_on(job.name)}", soft_wrap=True)
     return exit_codes.STOPPED

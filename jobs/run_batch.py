@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from jobs import exit_codes
 from jobs.batch_files import BatchFiles
 from jobs.manner import Manner
 from pipeline.openai.endpoints import Usual
@@ -53,5 +54,11 @@ def run_batch(
     from jobs.batch_jobs import answer_batch
 
     usual = Usual(max_tokens, pooling)
-    status = answer_batch(Settings.from_environment(), files, Manner(wait=True, here=here), usual=usual, **asked)
+    manner = Manner(wait=True, here=here, alone=False)
+    try:
+        status = answer_batch(Settings.from_environment(), files, manner, usual=usual, **asked)
+    except KeyboardInterrupt:
+        status = exit_codes.STOPPED
+    if status in (exit_codes.STOPPED, exit_codes.FAILED):
+        click.echo(f"The same run-batch command goes on where it stopped, and writes {output} at its end.", err=True)
     click.get_current_context().exit(status)

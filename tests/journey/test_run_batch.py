@@ -12,6 +12,7 @@ import pytest
 
 from jobs import batch_jobs
 from tests.conftest import byte_tokenizer
+from workers.local import LocalRunner
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
@@ -138,6 +139,23 @@ def test_the_same_command_again_answers_nothing_twice(home, run_batch, monkeypat
     assert again == answers
     assert [len(answer["response"]["body"]["choices"]) for answer in answers] == [1, 1, 5]
     assert len(json.loads(home.call("jobs", "--json").stdout)) == 2
+
+
+def test_stopped_it_names_the_command_that_also_writes_the_output(home, run_batch, monkeypatch, tmp_path):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    lines = (line("a", prompt="x", temperature=0), line("b", prompt="y"))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(LocalRunner, "run", interrupted)
+        done, _, _ = run_batch(*lines)
+    assert done.exit_code == 130
+    assert done.stderr.endswith(
+        "\n0 of 1 rows recorded\n"
+        f"The same run-batch command goes on where it stopped, and writes {tmp_path / 'out.jsonl'} at its end.\n"
+    )
+    assert "pipeline resume" not in done.stderr
+    assert [answer["custom_id"] for answer in run_batch(*lines)[1]] == ["a", "b"]
 
 
 def test_without_one_line_that_can_be_answered(run_batch):
