@@ -34,8 +34,9 @@ def carry_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, man
 
 def _carried_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, manner: Manner) -> int:
     session.ledger.fail_note(job.id, None)
+    stop = StopRequest(lambda: session.notes.print("Stopping after this batch. Ctrl-C again stops at once."))
     try:
-        outcome = _run(session, job, spec, means)
+        outcome = _run(session, job, spec, means, stop)
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
     except PipelineError as error:
@@ -44,17 +45,22 @@ def _carried_out(session: Session, job: JobRecord, spec: JobSpec, means: Means, 
         raise
     if outcome is not Outcome.DONE:
         return _stopped(session, job, outcome, manner)
-    return conclude(session, job, spec, as_json=manner.as_json)
+    if stop.asked:
+        session.notes.print(f"All {unit(job)}s were recorded by then, so the job is done.")
+    status = conclude(session, job, spec, as_json=manner.as_json)
+    # Done all the same, but the jobs behind it must not begin.
+    return exit_codes.STOPPED if stop.asked and not manner.alone else status
 
 
-def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means) -> Outcome:
+def _run(session: Session, job: JobRecord, spec: JobSpec, means: Means, stop: StopRequest) -> Outcome:
     warn = partial(session.notes.print, soft_wrap=True, markup=False)
     with traced(session.database, session.settings, warn) as traces:
-        return _run_traced(session, job, spec, means, traces)
+        return _run_traced(session, job, spec, means, stop, traces)
 
 
-def _run_traced(session: Session, job: JobRecord, spec: JobSpec, means: Means, traces: Witness) -> Outcome:
-    stop = StopRequest(lambda: session.notes.print("Stopping after this batch. Ctrl-C again stops at once."))
+def _run_traced(
+    session: Session, job: JobRecord, spec: JobSpec, means: Means, stop: StopRequest, traces: Witness
+) -> Outcome:
     with waiting(session.notes, "Preparing the prompts ..."):
         shards = list_shards(session.database, job.id)
         journey = Journey(job, spec, means, session.ledger, shards, session.settings, traces)

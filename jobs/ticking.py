@@ -61,11 +61,12 @@ def _start_all(settings: Settings, ticker: Ticker) -> int:
     status = exit_codes.OK
     while claims := ticker.tick(settings.lease_s, most=1):
         try:
-            one = submit_run(settings, claims[0], Manner())
+            one = submit_run(settings, claims[0], Manner(alone=False))
         except PipelineError as error:
             click.echo(f"Error: {error}", err=True)
             one = exit_codes.FAILED
         if one == exit_codes.STOPPED:
+            click.echo("The next tick goes on where this one stopped.", err=True)
             return one
         status = one or status
         sys.stdout.flush()

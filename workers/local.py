@@ -44,14 +44,17 @@ class LocalRunner:
         while not stop.asked:
             if self._step(owner):
                 on_change()
-            elif self._ledger.complete(self._job_id) or state() is JobState.DONE:
+            elif self._is_done(state):
                 return Outcome.DONE
             elif state() is JobState.CANCELLED:
                 return Outcome.CANCELLED
             else:
                 self._take_back()
                 time.sleep(_WAIT_S)
-        return Outcome.STOPPED
+        return Outcome.DONE if self._is_done(state) else Outcome.STOPPED
+
+    def _is_done(self, state: Callable[[], JobState]) -> bool:
+        return self._ledger.complete(self._job_id) or state() is JobState.DONE
 
     def _take_back(self) -> None:
         """What dead processes held; what killed more than one of them is halved, down to the row at fault."""

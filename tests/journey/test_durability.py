@@ -6,6 +6,8 @@ import signal
 
 import pytest
 
+from pipeline.journey import Journey
+
 N_ROWS = 200
 SMALL = {"PIPELINE_SHARD_ROWS": "25", "PIPELINE_BATCH_ROWS": "4"}
 
@@ -71,6 +73,27 @@ def test_asked_to_stop_it_ends_the_batch_and_says_how_to_go_on(make_home, argume
     assert f"{recorded} of {N_ROWS} rows recorded; go on with: pipeline resume night" in process.errors
     assert "Traceback" not in process.errors
     assert home.figures("night").batches["leased"] == 0
+
+
+def test_asked_to_stop_in_the_last_batch_the_job_is_done_and_says_so(home, submit, table, monkeypatch, tmp_path):
+    monkeypatch.setattr(Journey, "answer", interrupted(Journey.answer))
+    result = submit(table(text=["a", "b"]), "--output", tmp_path / "out.csv")
+    assert result.exit_code == 0
+    assert "Stopping after this batch. Ctrl-C again stops at once.\n" in result.stderr
+    assert "All rows were recorded by then, so the job is done.\n" in result.stderr
+    assert "go on with" not in result.stderr
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
+
+
+def interrupted(answer):
+    """The same, with a Ctrl-C behind it."""
+
+    def answer_and_interrupt(self, claim):
+        found = answer(self, claim)
+        os.kill(os.getpid(), signal.SIGINT)
+        return found
+
+    return answer_and_interrupt
 
 
 def test_a_second_ctrl_c_stops_within_the_batch(make_home, arguments):

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import threading
 from base64 import b64decode
 from struct import unpack
@@ -11,6 +12,7 @@ from struct import unpack
 import pytest
 
 from jobs import batch_jobs
+from pipeline.journey import Journey
 from tests.conftest import byte_tokenizer
 from workers.local import LocalRunner
 
@@ -155,6 +157,21 @@ def test_stopped_it_names_the_command_that_also_writes_the_output(home, run_batc
         f"The same run-batch command goes on where it stopped, and writes {tmp_path / 'out.jsonl'} at its end.\n"
     )
     assert "pipeline resume" not in done.stderr
+    assert [answer["custom_id"] for answer in run_batch(*lines)[1]] == ["a", "b"]
+
+
+def test_stopped_in_the_last_batch_of_a_job_it_does_not_begin_the_next(home, run_batch, monkeypatch):
+    answer = Journey.answer
+
+    def interrupted(*arguments):
+        answer(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    lines = (line("a", prompt="x", temperature=0), line("b", prompt="y"))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Journey, "answer", interrupted)
+        assert run_batch(*lines)[0].exit_code == 130
+    assert [job["state"] for job in json.loads(home.call("jobs", "--json").stdout)] == ["done"]
     assert [answer["custom_id"] for answer in run_batch(*lines)[1]] == ["a", "b"]
 
 

@@ -78,6 +78,15 @@ def test_asked_to_stop_it_records_the_batch_in_hand(desk, run, walk, number):
     assert statuses(desk) == ["ok"] * 6
 
 
+def test_asked_to_stop_in_the_last_batch_it_is_done(desk, run, walk):
+    def on_answer(claim):
+        if claim.batch_no == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert run(walk(on_answer)) is Outcome.DONE
+    assert find_job(desk.database, "night").state == "done"
+
+
 @pytest.mark.parametrize("error", [TryAgain("The disk is full."), KeyboardInterrupt(), RuntimeError("odd")])
 def test_a_batch_whose_answer_fails_is_given_back(desk, run, walk, error):
     def on_answer(claim):
