@@ -19,6 +19,7 @@ from pipeline.openai.endpoints import CONTENT, Usual
 from pipeline.openai.groups import Group, digest, sort_batch
 from pipeline.openai.requests import Refusal
 from pipeline.openai.responses import error_line, output_line
+from pipeline.prompts.limits import CUTTING
 from pipeline.rows import Completion, Status
 from pipeline.settings import Settings
 from pipeline.source import source_of
@@ -92,7 +93,8 @@ def _answered(database: Database, job: JobRecord, group: Group, model: str) -> I
             created = int(job.submitted_at)
             yield line, output_line(custom_id, group.terms, model, created, request_id, answers), True
         else:
-            why = Refusal(line, custom_id, failed.error_type or failed.status, failed.error or "It was cancelled.")
+            message = (failed.error or "It was cancelled.").replace(CUTTING, "")
+            why = Refusal(line, custom_id, failed.error_type or failed.status, message)
             yield line, error_line(why, request_id), False
 
 

@@ -56,13 +56,15 @@ def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:
     return Generate(spec.max_tokens, spec.stop, _sampling(spec), spec.n, spec.logprobs, spec.constraint)
 
 
-def fit(outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, context: int) -> Prompt | Completion:
-    """The prompt itself where `context` tokens hold it and its answer, otherwise the row's error."""
+def fit(
+    outcome: Prompt | Completion, encoder: PromptEncoder, task: Task, context: int, remedy: str
+) -> Prompt | Completion:
+    """The prompt itself where `context` tokens hold it and its answer, otherwise the row's error, with the remedy."""
     if not isinstance(outcome, Prompt):
         return outcome
     tokens = len(encoder.prefix) + len(outcome.own_ids)
     try:
-        check_length(tokens, context, least_room(outcome, task))
+        check_length(tokens, context, remedy, least_room(outcome, task))
     except RowError as error:
         return failure(outcome, error, tokens)
     return outcome

@@ -34,7 +34,7 @@ class Fitting:
         context: int,
     ) -> None:
         """Raises SpecError where it is not plain which column is to be cut."""
-        self._how = spec.on_too_long
+        self._how, self._remedy = spec.on_too_long, shape.remedy
         self.column = column_to_cut(spec, shape)  #: the one that may lose text; None: none may
         self._times = shape.times(self.column) if self.column else 0
         self._vocabulary, self._encoder, self._task, self._context = vocabulary, encoder, task, context
@@ -43,7 +43,7 @@ class Fitting:
         """The row's prompt, cut where it leaves too little room, or the error that is its result; and what is left of
         a text that was cut."""
         if self.column is None or not isinstance(outcome, Prompt):
-            return fit(outcome, self._encoder, self._task, self._context), None
+            return fit(outcome, self._encoder, self._task, self._context, self._remedy), None
         tokens = self._tokens(outcome.own_ids)
         if tokens + answer_room(outcome, self._task, self._context) <= self._context:
             return outcome, None

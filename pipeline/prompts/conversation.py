@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pipeline.prompts.content import Content
 from pipeline.prompts.jinja_template import JinjaTemplate
+from pipeline.prompts.limits import CUTTING
 from pipeline.prompts.template import Given, Segment, Template
 from pipeline.rows import Row
 
@@ -30,6 +31,10 @@ class Shape(Protocol):
     @property
     def varying(self) -> "Varying | None":
         """None where rows do not differ in one message alone, or not in a way that can be told before."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a prompt that is too long, as the beginning of a sentence."""
 
     def at(self, submitted_at: datetime) -> "Shape": ...
 
@@ -71,6 +76,10 @@ class Conversation:
         if len(places) != 1 or not self.turns[places[0]].template.segments:
             return None
         return Varying(self.turns, places[0])
+
+    @property
+    def remedy(self) -> str:
+        return f"Shorten the row's text{CUTTING}" if self.columns else "Shorten it"
 
     def at(self, submitted_at: datetime) -> "Conversation":
         return Conversation(tuple(replace(turn, template=turn.template.at(submitted_at)) for turn in self.turns))

@@ -4,16 +4,22 @@ from pipeline.errors import RowError
 
 _TYPE = "too_long"
 
+#: Of a remedy, what only a prompt made of columns can be asked for, and no line of a batch file can.
+CUTTING = ", have it cut (--on-too-long)"
 
-def check_length(prompt_tokens: int, context: int, room: int = 1) -> None:
-    """`room` is what the answer needs at least: 1 token, the longest choice, or none. Raises RowError `too_long`."""
+
+def check_length(prompt_tokens: int, context: int, remedy: str, room: int = 1) -> None:
+    """`room` is what the answer needs at least: 1 token, the longest choice, or none; `remedy` is the shape's.
+
+    Raises RowError `too_long`.
+    """
     if prompt_tokens + room <= context:
         return
     answer = f", and the answer needs room for {_tokens(room)}" if room else ""
     raise RowError(
         _TYPE,
         f"The prompt has {prompt_tokens} tokens; the model's context is {context}{answer}. "
-        "Shorten the row's text, have it cut (--on-too-long), or use a model with a longer context.",
+        f"{remedy}, or use a model with a longer context.",
     )
 
 

@@ -30,6 +30,10 @@ class MessagesColumn:
         """Anything may differ."""
         return None
 
+    @property
+    def remedy(self) -> str:
+        return "Shorten its messages"
+
     def at(self, submitted_at: datetime) -> "MessagesColumn":
         return self
 

@@ -27,6 +27,10 @@ class TokensColumn:
     def varying(self) -> Varying | None:
         return None
 
+    @property
+    def remedy(self) -> str:
+        return "Give it fewer token ids"
+
     def at(self, submitted_at: datetime) -> "TokensColumn":
         return self
 

@@ -63,6 +63,7 @@ def test_lines_are_answered_in_their_order_and_the_others_told(run_batch):
         line("many", prompt="x", temperature=0, n=2),
         line("shape", prompt="x", temperature=0, guided_regex="("),
         line("part", prompt=["x", "y" * 600], temperature=0, logprobs=1),
+        line("ids", prompt=[5] * 600, temperature=0),
     )
     assert done.exit_code == 0, done.output
     assert [answer["custom_id"] for answer in answers] == ["c1", "p1", "c2", "c3"]
@@ -75,11 +76,14 @@ def test_lines_are_answered_in_their_order_and_the_others_told(run_batch):
         ("many", "invalid_parameter"),
         ("shape", "invalid_parameter"),
         ("part", "too_long"),
+        ("ids", "too_long"),
     ]
     told = [error["error"]["message"] for error in errors]
     assert 'of the role "usr" in this row. A role is one of system, developer, user, assistant, tool.' in told[3]
     assert told[5].startswith("n 2 needs temperature above 0, such as 0.7")
     assert told[6].startswith("regex cannot be used: ")
+    remedies = [told[place].split(". ")[1].partition(",")[0] for place in (2, 7, 8)]
+    assert remedies == ["Shorten its messages", "Shorten the row's text", "Give it fewer token ids"]
     assert body(answers, "p1")["usage"]["prompt_tokens"] == len("Say: two")
     assert (
         len(body(answers, "p1")["choices"][0]["logprobs"]["tokens"])
