@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import SpecError
+from pipeline.store.export import require_target
 
 _GZIP = b"\x1f\x8b"
 
@@ -17,7 +18,7 @@ class BatchFiles:
 
     @classmethod
     def of(cls, batch: Path, output: Path, errors: Path | None) -> "BatchFiles":
-        """Raises SpecError for what would be lost, or cannot be written."""
+        """Raises SpecError for what would be lost, and that or JobError for what cannot be written."""
         _check_input(batch)
         if errors is None and output.exists() and not output.is_file() and not output.is_dir():
             raise SpecError(f"{output} is no file, so there is no place beside it for errors. Give --error-file, too.")
@@ -29,6 +30,8 @@ class BatchFiles:
                 raise SpecError(f"{flag} cannot be written: {path} is a directory. Name a file in it.")
         if len({path.resolve() for path in (batch, output, errors)}) < 3:
             raise SpecError("The input, the output and the error file must be three files.")
+        for path in (output, errors):
+            require_target(path)
         return cls(batch, output, errors)
 
 

@@ -224,8 +224,14 @@ def asked_spec(inputs: tuple[str, ...], job_file: Path | None, flags: dict[str, 
 
 
 def require_place(output: Path | None) -> None:
-    """Raises SpecError now; the file itself is written when all is answered, which may be hours later."""
-    if output is not None and not output.parent.is_dir():
+    """Raises SpecError or JobError now; the file itself is written when all is answered, which may be hours later."""
+    if output is None:
+        return
+    if not output.parent.is_dir():
         raise SpecError(f"--output cannot be written: there is no directory {output.parent}. Make it first.")
-    if output is not None and output.is_dir():
+    if output.is_dir():
         raise SpecError(f"--output cannot be written: {output} is a directory. Name a file in it.")
+    # The database's library takes a while to import, which a mistyped flag should not wait for.
+    from pipeline.store.export import require_target
+
+    require_target(output)

@@ -257,9 +257,25 @@ def opened_target(target: Path | BinaryIO) -> Iterator[BinaryIO]:
         raise _told(target, error) from error
 
 
+def require_target(target: Path) -> None:
+    """Before what takes hours. Raises JobError or TryAgain as `opened_target` would, and leaves nothing behind."""
+    if target.exists() and not target.is_file():
+        return  # a pipe would be read to its end
+    temporary = _temporary(target.resolve())
+    try:
+        temporary.touch()
+    except OSError as error:
+        raise _told(target, error) from error
+    temporary.unlink()
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = _temporary(path)
     try:
         with temporary.open("wb") as stream:
             yield stream

@@ -1,5 +1,6 @@
 """Where a job cannot be kept: the home, the database, the disk. What can be mended is told, and nothing is lost."""
 
+import json
 import sqlite3
 
 import pytest
@@ -76,3 +77,23 @@ def test_a_disk_that_is_full_for_the_output_costs_no_answer(home, submit, rows, 
     assert len(home.results("night")) == 3
     assert home.call("results", "night", "--output", free).exit_code == 0
     assert len(free.read_text().splitlines()) == 4
+
+
+def test_an_output_that_cannot_be_written_is_told_before_anything_is_answered(
+    home, submit, rows, told, tiny_model, tmp_path
+):
+    (tmp_path / "in.jsonl").write_text(
+        json.dumps({"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "x"}})
+    )
+    batch = ("run-batch", "-i", tmp_path / "in.jsonl", "--model", tiny_model)
+    # Nobody makes a file there, not even root.
+    for done, path in (
+        (submit(rows, "--output", "/proc/a.csv"), "/proc/a.csv"),
+        (home.call(*batch, "-o", "/proc/a.jsonl"), "/proc/a.jsonl"),
+        (home.call(*batch, "-o", tmp_path / "a.jsonl", "--error-file", "/proc/b.jsonl"), "/proc/b.jsonl"),
+    ):
+        assert told(done, 1) == (
+            f"{path} cannot be written: No such file or directory. Give a file in a directory that you may write to."
+        )
+    assert not home.path.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "rows.parquet"]
