@@ -21,6 +21,9 @@ from pipeline.openai.requests import Refusal, Request, read_request
 
 #: Each is a job of its own, which loads the model anew.
 _MOST_GROUPS = 100
+#: Of what a sorted batch's files hold, and of what is made of a line; to be raised with every change of these, so that
+#: files of before are not taken for those of now.
+_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +74,13 @@ def _write(manifest: Path, groups: list[tuple[str, Terms]], refusals: list[Refus
 
 
 def digest(batch: Path, *facts: object) -> str:
-    """sha256 over the file's bytes, and over what else its answers depend on. Raises InputError."""
+    """sha256 over the file's bytes, over what else its answers depend on, and over how it is sorted into files.
+
+    Raises InputError.
+    """
     with reading(str(batch)), batch.open("rb") as file:
         found = hashlib.file_digest(file, "sha256")
-    found.update(repr(facts).encode())
+    found.update(repr((_VERSION, *facts)).encode())
     return found.hexdigest()
 
 

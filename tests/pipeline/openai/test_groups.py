@@ -1,3 +1,4 @@
+import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -91,3 +92,22 @@ def test_a_digest_is_of_the_bytes_and_of_what_is_asked(tmp_path: Path) -> None:
     assert digest(tmp_path / "a", 1) == digest(tmp_path / "b", 1) != digest(tmp_path / "a", 2)
     with pytest.raises(InputError, match="does not exist"):
         digest(tmp_path / "c")
+
+
+def test_what_another_version_sorted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text(line("a"))
+    before = digest(tmp_path / "a")
+    monkeypatch.setattr(groups, "_VERSION", 0)
+    assert digest(tmp_path / "a") != before
+
+
+def test_what_is_made_of_a_line_has_the_version_that_it_was_made_by(tmp_path: Path) -> None:
+    """Where this fails, raise _VERSION, and then say here what is made of the lines now."""
+    chat = {"custom_id": "b", "url": "/v1/chat/completions", "body": {"messages": [{"role": "user", "content": "x"}]}}
+    embed = {"custom_id": "c", "url": "/v1/embeddings", "body": {"input": [[5, 6]]}}
+    sort(tmp_path, line("a", n=2), json.dumps(chat), json.dumps(embed), line("a"))
+    made = "".join(path.read_text() for path in sorted((tmp_path / "groups").glob("*.json*")))
+    assert (groups._VERSION, hashlib.sha256(made.encode()).hexdigest()) == (
+        1,
+        "b4ee2ccc3df17cb4c194fad343cd7b85dc4ff86ccb7158766ac7807bba161c7a",
+    )
