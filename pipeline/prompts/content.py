@@ -8,15 +8,15 @@ _FILLER = "\ufffc"  # stands for any character that is no space and in no specia
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`trusted` is the text with all hidden that the prompt did not write itself, such as a row's values."""
+    """`own` is the text with all hidden that the prompt did not write itself, such as a row's values; by itself all."""
 
     text: str
-    trusted: str
+    own: str | None = None
 
-    @classmethod
-    def of_row(cls, text: str) -> "Content":
-        """None of it is trusted."""
-        return cls(text, hidden(text))
+    @property
+    def trusted(self) -> str:
+        """Where special tokens count."""
+        return hidden(self.text) if self.own is None else self.own
 
 
 def hidden(text: str) -> str:

@@ -74,7 +74,7 @@ class JinjaTemplate:
         """What is the template's own comes out unreadable where its texts are so. Raises RowError."""
         text, other = self._rendered(self.shown, given), self._rendered(self.hidden, given)
         if len(text) != len(other):
-            return Content.of_row(text)
+            return Content(text)
         own = (one if one != two else three for one, two, three in zip(text, other, hidden(text), strict=True))
         return Content(text, "".join(own))
 

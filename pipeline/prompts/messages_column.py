@@ -97,7 +97,7 @@ class MessagesColumn:
 
 
 def _message(role: str, content: str | None, **more: object) -> Message:
-    return Message(role, None if content is None else Content.of_row(content), more)
+    return Message(role, None if content is None else Content(content), more)
 
 
 def _parsed(column: str, text: str) -> object:

@@ -6,6 +6,7 @@ from pipeline.errors import JobError, RowError
 from pipeline.prompts.content import Content, hidden
 from pipeline.prompts.conversation import Message
 from pipeline.prompts.nested import strings, with_strings
+from pipeline.prompts.segments import Segments
 from pipeline.prompts.vocabulary import Vocabulary
 
 Chat = Sequence[dict[str, object]]  #: messages as a chat template takes them
@@ -16,14 +17,32 @@ _PRIVATE = range(0xF0000, 0xFFFFE)  # characters that mean nothing to anyone
 Span = tuple[int, int]
 
 
-def whole_ids(vocabulary: Vocabulary, messages: Sequence[Message], render: RenderChat) -> tuple[int, ...] | RowError:
-    """A special token counts where the chat template or the prompt itself wrote it, never out of a value."""
+Ids = tuple[int, ...] | RowError
+
+
+class Rendered:
+    """Gives the ids of whole chats. A special token counts where the chat template or the prompt itself wrote it, never
+    out of a value."""
+
+    def __init__(self, vocabulary: Vocabulary, render: RenderChat, sample: Sequence[Sequence[Message]]) -> None:
+        self._vocabulary, self._render = vocabulary, render
+        outcomes = [_outcome(vocabulary, messages, render) for messages in sample]
+        self._segments = Segments(vocabulary, [text for text in outcomes if isinstance(text, str)])
+
+    def ids(self, chats: Sequence[Sequence[Message]]) -> list[Ids]:
+        outcomes = [_outcome(self._vocabulary, messages, self._render) for messages in chats]
+        found = iter(self._segments.ids([text for text in outcomes if isinstance(text, str)]))
+        return [next(found) if isinstance(outcome, str) else outcome for outcome in outcomes]
+
+
+def _outcome(vocabulary: Vocabulary, messages: Sequence[Message], render: RenderChat) -> str | Ids:
+    """The chat as text, all of whose special tokens count, or its ids where some do not."""
     typed = [_typed(vocabulary, message) for message in messages]
     marks = _marks(messages, [name for names in typed for name in names])
     try:
         rendered = render([_marked(vocabulary, message, marks) for message in messages])
         if not marks:
-            return tuple(vocabulary.encode(rendered).ids)
+            return rendered
         names = {ord(mark): name for name, mark in marks.items()}
         trusted = rendered.translate({mark: hidden(name) for mark, name in names.items()})
         return tuple(vocabulary.encode_trusting(rendered.translate(names), trusted))
@@ -35,7 +54,7 @@ def whole_ids(vocabulary: Vocabulary, messages: Sequence[Message], render: Rende
 
 def _typed(vocabulary: Vocabulary, message: Message) -> Iterator[str]:
     """The special tokens' names that no template wrote."""
-    contents = [Content.of_row(text) for text in strings(dict(message.more))]
+    contents = [Content(text) for text in strings(dict(message.more))]
     for content in [message.content, *contents] if message.content else contents:
         yield from (content.text[start:end] for start, end in _spans(vocabulary, content))
 
@@ -63,7 +82,7 @@ def _marked(vocabulary: Vocabulary, message: Message, marks: dict[str, str]) -> 
             end = next_end
         return "".join([*parts, content.text[end:]])
 
-    more = with_strings(dict(message.more), lambda text: replaced(Content.of_row(text)))
+    more = with_strings(dict(message.more), lambda text: replaced(Content(text)))
     assert isinstance(more, dict)
     return {"role": message.role, "content": message.content and replaced(message.content), **more}
 

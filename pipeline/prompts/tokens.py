@@ -1,6 +1,7 @@
 """Stage 2: a job's rows -> token ids, exactly as the model's own tokenizer would have them and safe from their text."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
@@ -9,14 +10,14 @@ from pipeline.errors import ModelError, RowError, SpecError
 from pipeline.prompts.chat import ChatTemplate
 from pipeline.prompts.choices import continuations
 from pipeline.prompts.cleaning import Cleaning
-from pipeline.prompts.conversation import Shape, Varying, as_chat
+from pipeline.prompts.conversation import Message, Shape, Varying, as_chat
 from pipeline.prompts.failure import failure
 from pipeline.prompts.frame import MARK, find_frame
 from pipeline.prompts.nested import strings, with_strings
 from pipeline.prompts.pieces import split
 from pipeline.prompts.probes import telling_values, usual_values
 from pipeline.prompts.recipe import Recipe, Values, find_recipe
-from pipeline.prompts.rendered import Chat, RenderChat, whole_ids
+from pipeline.prompts.rendered import Chat, RenderChat, Rendered
 from pipeline.prompts.targets import Targets
 from pipeline.prompts.template import Given, Template
 from pipeline.prompts.vocabulary import Vocabulary
@@ -68,6 +69,7 @@ class PromptEncoder:
         self._opening = _opening(vocabulary, _bare(self._marked).partition(MARK)[0]) if raw else ()
         self._closing = vocabulary.closing_ids if raw and closed else ()
         self._recipe = self._find_recipe(sample, chat.constants if chat else ()) if shape.columns else self._static()
+        self._rendered = Rendered(vocabulary, self._render, [] if self._recipe else self._chats(sample))
         self._shares = shares
         self._targets = None if scored is None else self._find_targets(scored)
         self.neutralised = 0  #: rows whose text held special tokens
@@ -141,7 +143,7 @@ class PromptEncoder:
     def _ids_of(self, rows: Sequence[Given]) -> list[tuple[int, ...] | RowError]:
         """Behind the hot prefix, where there is one."""
         if not self._recipe:
-            return [self._whole_ids(given) for given in rows]
+            return self._whole_ids(rows)
         before = () if self._shares else self._recipe.prefix
         return [self._between(before, ids) for ids in self._own_ids(self._recipe, rows)]
 
@@ -160,15 +162,25 @@ class PromptEncoder:
         except RowError as error:
             return error
 
-    def _whole_ids(self, given: Given) -> tuple[int, ...] | RowError:
-        brought = self._shape.ids(given)
-        if brought is not None:
-            return self._known(brought)
+    def _whole_ids(self, rows: Sequence[Given]) -> list[tuple[int, ...] | RowError]:
+        given = [self._brought(each) for each in rows]
+        found = iter(self._rendered.ids([chat for chat in given if isinstance(chat, list)]))
+        return [self._between(self._opening, next(found)) if isinstance(each, list) else each for each in given]
+
+    def _chats(self, sample: Iterable[Row]) -> list[list[Message]]:
+        found = []
+        for row in islice(sample, _MAX_SAMPLE):
+            with suppress(RowError):
+                found.append(self._brought(self.values(row)))
+        return [each for each in found if isinstance(each, list)]
+
+    def _brought(self, given: Given) -> list[Message] | tuple[int, ...] | RowError:
+        """What a row brings along: messages to be rendered, or all that there is to say of it."""
         try:
-            ids = whole_ids(self._vocabulary, self._shape.messages(given), self._render)
+            ids = self._shape.ids(given)
+            return self._shape.messages(given) if ids is None else self._known(ids)
         except RowError as error:
             return error
-        return self._between(self._opening, ids)
 
     def _known(self, ids: tuple[int, ...]) -> tuple[int, ...] | RowError:
         if (unknown := self._vocabulary.unknown(ids)) is None:

@@ -10,6 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Encoding, Tokenizer
 
 from pipeline.errors import ModelError, RowError
+from pipeline.prompts.names import only_by_name
 from pipeline.prompts.plain import Place, PlainText
 
 _END = "<|the end, which no text and no model has|>"
@@ -28,12 +29,14 @@ class Vocabulary:
         #: What tokenizer(text) puts first, such as one BOS, and what it puts last.
         self.opening_ids, self.closing_ids = _added_ids(self._tokenizer)
         self._tokenizer.post_processor = None  # it would take spaces out of offsets
-        added = self._tokenizer.get_added_tokens_decoder()
-        self.special: dict[int, AddedToken] = {i: token for i, token in added.items() if token.special}
+        self.added: dict[int, AddedToken] = self._tokenizer.get_added_tokens_decoder()
+        self.special = {i: token for i, token in self.added.items() if token.special}
         self.bos_id = self._named_id("bos_token")
         self.eos_id = self._named_id("eos_token")
-        self._unk_ids = frozenset(i for i in (self._named_id("unk_token"), _unk_id(text)) if i is not None)
+        fields = json.loads(text)
+        self._unk_ids = frozenset(i for i in (self._named_id("unk_token"), _unk_id(fields["model"])) if i is not None)
         self.plain = PlainText(self._tokenizer, self.special, self._unk_ids)
+        self._only_by_name = only_by_name(fields, self.special.values())
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text without special tokens."""
@@ -64,6 +67,8 @@ class Vocabulary:
 
     def special_spans(self, text: str) -> list[tuple[int, int, int]]:
         """Where special tokens stand in the text: (start, end, id), with the spaces that they swallow."""
+        if self._only_by_name and not self.plain.holds_special(text):
+            return []
         encoding = self.encode(text)
         return [
             (start, end, token_id)
@@ -151,8 +156,7 @@ def _chat_template(directory: Path, config: dict[str, Any]) -> str | None:
     return template
 
 
-def _unk_id(text: str) -> int | None:
-    model = json.loads(text)["model"]
+def _unk_id(model: dict[str, Any]) -> int | None:
     if "unk_id" in model:
         return None if model["unk_id"] is None else int(model["unk_id"])
     found = model["vocab"].get(model.get("unk_token"))
