@@ -1,5 +1,6 @@
 """Inside stage 5: from the log-probabilities that choices.py measures to a probability of each label."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
@@ -12,14 +13,17 @@ from pipeline.inference.model import LanguageModel
 from pipeline.inference.stem import Stem
 from pipeline.rows import Choose
 
+#: Content-free prompts whose probabilities are kept: more than the questions of a job, in turn with those of others.
+_PRIORS = 256
+
 
 class Labelling:
-    """Belongs to an engine. What a content-free prompt makes of the labels is computed once, and kept until
-    another one is."""
+    """Belongs to an engine. What a content-free prompt makes of the labels is computed once, and kept for later
+    batches."""
 
     def __init__(self, model: LanguageModel, capacity: Capacity) -> None:
         self._model, self._capacity = model, capacity
-        self._prior: tuple[Choose, Tensor] | None = None
+        self._priors: OrderedDict[Choose, Tensor] = OrderedDict()
 
     def run(self, stem: Stem, prompts: Sequence[Ids], task: Choose) -> Tensor:
         """Probabilities [prompts, labels] in fp64 on the CPU; not finite where the model's logits were not."""
@@ -28,11 +32,14 @@ class Labelling:
 
     def _prior_of(self, task: Choose) -> Tensor:
         """Log-probabilities [continuations]: those of one row alone, whatever batch the first one is."""
-        if self._prior is None or self._prior[0] != task:
+        if task not in self._priors:
             alone = Stem([()], self._model.device)
             (scores,) = score_choices(self._model, alone, [task.content_free], task.label_ids, self._capacity)
-            self._prior = task, scores
-        return self._prior[1]
+            self._priors[task] = scores
+            if len(self._priors) > _PRIORS:
+                self._priors.popitem(last=False)
+        self._priors.move_to_end(task)
+        return self._priors[task]
 
 
 def probabilities(scores: Tensor, task: Choose, prior: Tensor | None) -> Tensor:

@@ -11,7 +11,7 @@ from pipeline.inference.labels import probabilities
 from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.inference.seats import Seat
-from pipeline.rows import Choose, Prompt, Status
+from pipeline.rows import Choose, Prompt, Questions, Status
 
 NAMES = ("a", "b", "c", "d")
 IDS = ((7,), (8, 9, 10), (8, 9), (11, 12, 13, 14, 15))  # the second begins with the third
@@ -96,7 +96,7 @@ def test_labels_that_hold_are_told_the_likeliest_first():
     assert (none.labels, none.output, none.label, none.score) == ((), "", "c", pytest.approx(0.4))
 
 
-def test_the_content_free_prompt_is_computed_once_for_each_job(llama, make_batch, monkeypatch):
+def test_the_content_free_prompt_of_each_task_is_computed_once(llama, make_batch, monkeypatch):
     from pipeline.inference import labels
 
     asked = []
@@ -104,9 +104,22 @@ def test_the_content_free_prompt_is_computed_once_for_each_job(llama, make_batch
     monkeypatch.setattr(labels, "score_choices", lambda *given: asked.append(len(given[2])) or measure(*given))
     engine = Engine(adopt(llama), PrefixStore(1 << 20), str)
     task, other = (Choose(("a", "b"), ((7,), (9,)), content_free=ids) for ids in (CONTENT_FREE, (25,)))
-    for each in (task, task, other, other):
+    for each in (task, other, task, other):
         engine.answer(make_batch([3, 4]), each)
-    assert asked == [2, 1, 2, 2, 1, 2]
+    assert asked == [2, 1, 2, 1, 2, 2]
+    engine.answer(make_batch([3, 4]), Questions((task, other)))
+    assert asked[6:] == [1, 1]
+
+
+def test_of_content_free_prompts_the_one_used_last_is_kept(llama, make_batch, monkeypatch):
+    from pipeline.inference import labels
+
+    monkeypatch.setattr(labels, "_PRIORS", 2)
+    engine = Engine(adopt(llama), PrefixStore(1 << 20), str)
+    tasks = [Choose(("a", "b"), ((7,), (9,)), content_free=(20 + number,)) for number in range(3)]
+    for place in (0, 1, 0, 2):
+        engine.answer(make_batch([3]), tasks[place])
+    assert list(engine._labelling._priors) == [tasks[0], tasks[2]]
 
 
 def test_a_number_that_is_none_spoils_its_own_row_alone():
