@@ -11,7 +11,7 @@ from markupsafe import Markup
 from jobs.pages.plot import Series, bars, ceiling, columns, number
 from jobs.tables import duration
 from pipeline.sharing import share_reused
-from pipeline.store.course import PADDING_PARTS, Course, Interval
+from pipeline.store.course import PADDING_PARTS, Course, Interval, WorkerCourse
 from pipeline.store.queries import STAGES, TOKENS
 
 #: Bars of a histogram, at most, and what are round widths for one.
@@ -51,6 +51,8 @@ def figures(course: Course) -> Iterator[Figure]:
         yield _lengths("Lengths of answers", "answer", course.answer_lengths)
     if course.padding:
         yield _padding(course.padding)
+    if course.workers:
+        yield _workers(course.workers)
     if course.slowest:
         yield _slowest(course)
 
@@ -150,6 +152,20 @@ def _padding(padding: Mapping[int, int]) -> Figure:
         (f"{start} to {end}", count) for (start, end), count in zip(pairwise(edges), counts, strict=True) if count
     )
     return Figure(title, told, plot, ("padding", "batches"), rows)
+
+
+def _workers(workers: Sequence[WorkerCourse]) -> Figure:
+    """Beside a bar is as much of a worker's own number as tells it from others; the table has its whole name."""
+    title = "Rows a second by worker"
+    rates = [number(each.rows_per_s) for each in workers]
+    labels = [f"{each.worker.rpartition('.')[2][:8]} on {each.device}" for each in workers]
+    told = "Rows of each process that answered batches, from the first that it took up to the last that it closed."
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
+        (each.worker, each.device, each.batches, each.rows, round(each.span_s, 3), rate)
+        for each, rate in zip(workers, rates, strict=True)
+    )
+    plot = bars(title, labels, [Series("rows/s", [each.rows_per_s for each in workers])], rates)
+    return Figure(title, told, plot, ("worker", "device", "batches", "rows", "seconds", "rows/s"), rows)
 
 
 def _slowest(course: Course) -> Figure:

@@ -18,6 +18,8 @@ _MOST_INTERVALS, _LEAST_INTERVALS, _BATCHES = 48, 4, 3
 #: Equal parts of all shares of padding, from none to nearly all.
 PADDING_PARTS = 20
 _SLOWEST = 10
+#: Those that answered most.
+_WORKERS = 48
 #: Kinds of errors, the most frequent first, and rows of each.
 _KINDS, _SAMPLES = 12, 3
 
@@ -41,6 +43,22 @@ class BatchCourse:
     rows: int
     device: str
     seconds: Mapping[str, float]  #: by STAGES
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCourse:
+    """What one process did of the job. The span is from its first batch taken up to its latest one closed."""
+
+    worker: str  #: as it owned its leases
+    device: str
+    batches: int
+    rows: int
+    span_s: float
+
+    @property
+    def rows_per_s(self) -> float:
+        """A span of a moment counts as a millisecond."""
+        return self.rows / max(self.span_s, 1e-3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +96,7 @@ class Course:
     answer_lengths: Mapping[int, int]
     padding: Mapping[int, int]
     slowest: tuple[BatchCourse, ...]  #: without the wait in a queue
+    workers: tuple[WorkerCourse, ...]  #: by their names; those of earlier versions are not known
     errors: tuple[ErrorKind, ...]
 
 
@@ -96,6 +115,7 @@ def course(engine: Engine, job_id: str) -> Course:
             answer_lengths=_counted(connection, _lengths(job_id, results.c.output_tokens)),
             padding=_counted(connection, _padding(job_id)),
             slowest=_slowest(connection, job_id),
+            workers=_workers(connection, job_id),
             errors=_errors(connection, job_id),
         )
 
@@ -171,6 +191,23 @@ def _slowest(connection: Connection, job_id: str) -> tuple[BatchCourse, ...]:
     return tuple(
         BatchCourse(row.batch_no, row.rows, row.device or "", _seconds(row)) for row in connection.execute(query)
     )
+
+
+def _workers(connection: Connection, job_id: str) -> tuple[WorkerCourse, ...]:
+    worker, rows = batches.c.worker, func.sum(_ended_rows()).label("rows")
+    span = (func.max(batches.c.finished_at) - func.min(batches.c.started_at)).label("span_s")
+    query = (
+        select(worker, func.min(batches.c.device).label("device"), func.count().label("n"), rows, span)
+        .where(_done(job_id), worker.is_not(None))
+        .group_by(worker)
+        .order_by(rows.desc(), worker)
+        .limit(_WORKERS)
+    )
+    found = [
+        WorkerCourse(row.worker, row.device or "", row.n, int(row.rows), row.span_s)
+        for row in connection.execute(query)
+    ]
+    return tuple(sorted(found, key=lambda each: each.worker))
 
 
 def _errors(connection: Connection, job_id: str) -> tuple[ErrorKind, ...]:

@@ -72,6 +72,7 @@ def finish(
             enqueued_at=None,
             lease_until=None,
             lease_owner=None,
+            worker=batches.c.lease_owner,  # as it was until now
             begun_at=None,
             n_ok=counts[Status.OK],
             n_truncated=counts[Status.TRUNCATED],

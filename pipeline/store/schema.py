@@ -34,7 +34,7 @@ from pipeline.store.records import BatchState, JobState, Role, ShardState, Worke
 from pipeline.store.schedule_records import Event, NoticeState, Overlap, RunState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0009"
+SCHEMA_VERSION = "0010"
 
 metadata = MetaData()
 
@@ -143,6 +143,7 @@ batches = Table(
     Column("begun_at", Double),
     Column("error", AnyText),
     Column("prompt_rows", RowIds),
+    Column("worker", AnyText),
     ForeignKeyConstraint(["job_id", "shard_no"], ["shards.job_id", "shards.shard_no"]),
 )
 

@@ -189,6 +189,7 @@ def _timings(moment: Callable[[_Any], _Any]) -> Select[Any]:
         *(row[name] for name in (*_TOKENS, *_STAGES)),
         row.attempts,
         row.device,
+        row.worker,
         *(moment(row[name]).label(name) for name in ("created_at", "started_at", "finished_at")),
         *(row[name].label(name.replace("_at", "_epoch")) for name in ("created_at", "started_at", "finished_at")),
     ).join_from(batches, jobs, jobs.c.id == row.job_id)

@@ -59,12 +59,15 @@ def test_the_numbers_are_those_of_the_database(desk, page):
     assert tables["Prompt tokens reused"] == [["achieved", "3,000", "9,000"]]
     assert _sum(tables["Lengths of prompts"], 1) == n_answered == 5
     assert [row[0] for row in tables["Slowest batches"]] == ["0", "1", "2"]
+    with desk.database.connect() as connection:
+        (worker,) = connection.scalars(select(batches.c.worker).distinct())
+    assert tables["Rows a second by worker"] == [[worker, "cpu", "3", "5", "6.0", "0.833"]]
 
 
 def test_a_column_stands_where_its_batches_were_closed(desk, page):
     """After 2, 4 and 6 seconds, of which each of four intervals has 1.5."""
     desk.done("night")
-    hints = [hint for hint in page("night").texts["title"] if hint.endswith(" rows/s")]
+    hints = [hint for hint in page("night").texts["title"] if re.fullmatch(r".* to .* rows/s", hint)]
     assert hints == [
         "1.5 s to 3.0 s: 1.33 rows/s",
         "3.0 s to 4.5 s: 1.33 rows/s",

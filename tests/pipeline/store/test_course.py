@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.errors import NotFoundError
 from pipeline.rows import BatchTiming, Completion, Status
-from pipeline.store.course import ErrorSample, course, error_counts
+from pipeline.store.course import ErrorSample, WorkerCourse, course, error_counts
 from pipeline.store.queries import progress
 
 
@@ -41,6 +41,18 @@ def test_intervals_add_up_to_the_job(engine, answered):
     for name in ("computed_tokens", "reused_tokens", "output_tokens"):
         assert sum(each.tokens[name] for each in went.intervals) == getattr(figures, name) > 0
     assert [each.seconds["prefill"] for each in went.intervals] == [1, 2, 3, 4]
+
+
+def test_each_worker_is_told_of_with_what_it_answered(engine, road, ledger, clock):
+    job = road.encoded_job(n_rows=8, shard_rows=8)
+    for worker, device, seconds in (("b/gpu.1", "cuda:0", 1), ("a/gpu.2", "cpu", 2), ("b/gpu.1", "cuda:0", 3)):
+        claim = ledger.claim(job.id, worker, 60.0)
+        clock.now += seconds
+        assert ledger.finish(claim, list(map(road.outcome, claim.row_ids)), BatchTiming(), device)
+    assert ledger.claim(job.id, "c/gpu.3", 60.0) is not None
+    workers = course(engine, job.id).workers
+    assert workers == (WorkerCourse("a/gpu.2", "cpu", 1, 2, 2.0), WorkerCourse("b/gpu.1", "cuda:0", 2, 4, 6.0))
+    assert [each.rows_per_s for each in workers] == pytest.approx([1, 4 / 6])
 
 
 def test_lengths_are_of_rows_that_the_model_answered(engine, answered):

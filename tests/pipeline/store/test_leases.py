@@ -107,6 +107,7 @@ def test_finish_records_rows_and_sums(ledger, engine, road, clock):
     with reading(engine) as connection:
         row = connection.execute(text("SELECT * FROM batches WHERE batch_no = 0")).one()
         assert (row.device, row.state, row.lease_owner, row.lease_until) == ("cuda:1", "done", None, None)
+        assert row.worker == "a", "it held the lease"
         attempts = connection.execute(text("SELECT attempt, batch_no, created_at FROM results")).all()
         assert attempts == [(1, 0, clock.now)] * 2
 
