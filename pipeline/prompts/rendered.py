@@ -1,4 +1,4 @@
-"""Stage 2, the slow road: each row's chat is rendered and encoded as a whole, for templates that look at the text."""
+"""Stage 2, the slow road: each row's chat is rendered as a whole, for templates that look at the text."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,8 +15,6 @@ RenderChat = Callable[[Chat], str]
 _PRIVATE = range(0xF0000, 0xFFFFE)  # characters that mean nothing to anyone
 
 Span = tuple[int, int]
-
-
 Ids = tuple[int, ...] | RowError
 
 
