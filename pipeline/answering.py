@@ -37,17 +37,19 @@ class Answered:
         """A completion for each of the claim's rows; may be called on another thread than the one that computes."""
         computed, timing = self.finished.written()
         prompts = {prompt.row_id: prompt for prompt in self.payload.prompts}
-        by_prompt = [self._rows(prompts[completion.row_id], completion) for completion in computed]
+        identity_of = self.identity.behind(self.payload.prefix)
+        by_prompt = [_rows(prompts[completion.row_id], completion, identity_of) for completion in computed]
         copied = sum(copy.reused_tokens for _, *copies in by_prompt for copy in copies)
         told = replace(timing, reused_tokens=timing.reused_tokens + copied)
         return [*chain.from_iterable(by_prompt), *self.failures], told
 
-    def _rows(self, prompt: Prompt, completion: Completion) -> list[Completion]:
-        """Of twins, one is enough to be found again."""
-        own, *copies = for_each_row(prompt, completion)
-        if completion.status is Status.ERROR:
-            return [own, *copies]
-        return [replace(own, prompt_hash=self.identity.of(self.payload.prefix, prompt)), *copies]
+
+def _rows(prompt: Prompt, completion: Completion, identity_of: Callable[[Prompt], bytes | None]) -> list[Completion]:
+    """Of twins, one is enough to be found again."""
+    own, *copies = for_each_row(prompt, completion)
+    if completion.status is Status.ERROR:
+        return [own, *copies]
+    return [replace(own, prompt_hash=identity_of(prompt)), *copies]
 
 
 @dataclass(frozen=True, slots=True)

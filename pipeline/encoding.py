@@ -1,6 +1,6 @@
 """Stages 2 and 3 of one job, without a model: a shard's rows become prompts, and prompts become batches."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -12,10 +12,11 @@ from pipeline.ingest.rows import read_rows
 from pipeline.prefix_tree import additions, with_cuts
 from pipeline.prompts.shapes import columns_of
 from pipeline.prompts.vocabulary import Vocabulary
-from pipeline.rows import Asked, Completion, Prompt, Row, tasks_of
+from pipeline.rows import Asked, Completion, Follower, Prompt, Row, tasks_of
 from pipeline.settings import Settings
 from pipeline.sharing import foretell
 from pipeline.spec import JobSpec
+from pipeline.store.ledger import Ledger
 from pipeline.store.records import JobRecord, ShardRecord
 from pipeline.timing import Stopwatch
 from pipeline.twins import for_each_row
@@ -24,9 +25,6 @@ from pipeline.twins import for_each_row
 SAMPLE_ROWS = 64
 #: Rows encoded in one call: enough for all cores, little enough for very long texts.
 _ENCODE_ROWS = 512
-
-#: Finds the answers that there are already, by what they hang on.
-Recall = Callable[[Sequence[bytes]], Mapping[bytes, Completion]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,7 @@ class Encoded:
     n_cut: int = 0  #: rows whose text was cut to fit
     n_neutralised: int = 0  #: rows whose text held special tokens
     copies: Sequence[Completion] = ()  #: of rows that were answered before
+    followers: Sequence[Follower] = ()  #: rows whose answer is on its way to a row of another shard
     prompt_tokens: int = 0  #: of all rows' prompts, whole
     planned_tokens: int = 0  #: of these, what has to be computed; with the first shard, also what all rows begin with
 
@@ -59,7 +58,7 @@ class Encoding:
     ) -> None:
         """`context` is the model's, `first` the job's shard 0. Raises JobError, or TryAgain."""
         self._costs, self._settings, self._key = costs, settings, spec.key
-        self._reuses, self._questions = spec.reuse_results, len(spec.questions) or 1
+        self._reuses, self._dedupes, self._questions = spec.reuse_results, spec.dedupe, len(spec.questions) or 1
         self.columns = columns_of(spec)
         sample = list(islice(self._read(first), SAMPLE_ROWS))
         self._asking = Asking(spec, vocabulary, context, job.submitted, sample)
@@ -79,13 +78,15 @@ class Encoding:
         """Answers to each row, on average over its questions."""
         return samples_each(self.task)
 
-    def shard(self, shard: ShardRecord, within: Budget | None = None, recall: Recall | None = None) -> Encoded:
-        """Batches are `within` the budget, by itself that of the settings. Where the job reuses results, `recall` is
-        asked for them. Raises InputError or TryAgain."""
+    def shard(self, shard: ShardRecord, within: Budget | None = None, ledger: Ledger | None = None) -> Encoded:
+        """Batches are `within` the budget, by itself that of the settings. The `ledger` knows of answers that there are
+        already, or that are on their way. Raises InputError or TryAgain."""
         watch, neutralised = Stopwatch(), self._asking.neutralised
         with watch.stage("encode"):
             prompts, failures = self._encode(self._read(shard))
-            left, copies = self._recalled(self._asking.distinct(prompts), recall)
+            left, copies, followers = self._asking.distinct(prompts), list[Completion](), list[Follower]()
+            if ledger is not None and (self._dedupes or self._reuses):
+                left, copies, followers = self._met(left, shard, ledger)
             groups = grouped(left, self._costs, self.task, within or budget(self._settings, None))
         planned = [batch for batch, _ in groups]
         sharing = foretell(self.prefix, [prompt for _, batch in groups for prompt in batch], self.task)
@@ -97,6 +98,7 @@ class Encoding:
             n_cut=sum(prompt.cut_tokens > 0 for prompt in prompts),
             n_neutralised=self._asking.neutralised - neutralised,
             copies=copies,
+            followers=followers,
             prompt_tokens=sharing.prompt_tokens,
             planned_tokens=sharing.computed_tokens + (len(self.prefix) if shard.shard_no == 0 else 0),
         )
@@ -107,20 +109,27 @@ class Encoding:
         shared = with_cuts(self._asking.distinct(prompts), self._costs, self.task, self._settings.batch_rows)
         return tuple(shared), failures
 
-    def _recalled(self, prompts: Sequence[Prompt], recall: Recall | None) -> tuple[Sequence[Prompt], list[Completion]]:
-        """The prompts that are to be answered, and the completions of all rows that need not be."""
-        if not self._reuses or recall is None:
-            return prompts, []
-        # None of them is drawn where results are reused.
-        hashes = [self.identity.of(self.prefix, prompt) or b"" for prompt in prompts]
-        answers = recall(hashes)
-        copies = [
-            copy
-            for prompt, found in zip(prompts, map(answers.get, hashes), strict=True)
-            if found is not None
-            for copy in for_each_row(prompt, _copied(found, prompt))
-        ]
-        return [prompt for prompt, own in zip(prompts, hashes, strict=True) if own not in answers], copies
+    def _met(
+        self, prompts: Sequence[Prompt], shard: ShardRecord, ledger: Ledger
+    ) -> tuple[list[Prompt], list[Completion], list[Follower]]:
+        """The prompts that are to be answered, the completions of all rows that have an answer already, and rows whose
+        answer is on its way to another shard's."""
+        identity_of = self.identity.behind(self.prefix)
+        hashes = [identity_of(prompt) or b"" for prompt in prompts]
+        first = {own: prompt.row_id for prompt, own in zip(reversed(prompts), reversed(hashes), strict=True)}
+        first.pop(b"", None)  # of prompts whose answers are drawn
+        # In this order: what is no longer on its way by now has its answer.
+        leaders = ledger.lead(shard.job_id, shard.shard_no, first) if self._dedupes else {}
+        answers = ledger.answers_to(shard.job_id, list(first), of_any_job=self._reuses)
+        left, copies, followers = list[Prompt](), list[Completion](), list[Follower]()
+        for prompt, own in zip(prompts, hashes, strict=True):
+            if own in answers:
+                copies += for_each_row(prompt, _copied(answers[own], prompt))
+            elif own in leaders:
+                followers += _following(prompt, leaders[own])
+            else:
+                left.append(prompt)
+        return left, copies, followers
 
     def _read(self, shard: ShardRecord, row_ids: Sequence[int] | None = None) -> Iterable[Row]:
         """Rows of the input, which `row_ids` name by their questions."""
@@ -159,6 +168,11 @@ def grouped(
     by_id = {prompt.row_id: prompt for prompt in shared}
     groups = [(batch, tuple(by_id[row_id] for row_id in batch.row_ids)) for batch in planned]
     return [(_with_all_rows(batch, prompts), prompts) for batch, prompts in groups]
+
+
+def _following(prompt: Prompt, leader: int) -> list[Follower]:
+    twins = (Follower(twin.row_id, twin.key, twin.cut_tokens, leader) for twin in prompt.twins)
+    return [Follower(prompt.row_id, prompt.key, prompt.cut_tokens, leader), *twins]
 
 
 def _copied(found: Completion, prompt: Prompt) -> Completion:

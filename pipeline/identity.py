@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-
-import numpy as np
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from pipeline.rows import Asked, Prompt, Task, tasks_of
 from pipeline.spec import JobSpec
@@ -21,10 +21,15 @@ class Identities:
         pairs = zip(spec.asked, tasks_of(asked), strict=True)
         self._each = [Identity(one, model_digest, task) if one.temperature == 0 else None for one, task in pairs]
 
-    def of(self, prefix: Sequence[int], prompt: Prompt) -> bytes | None:
-        """None where the answer would be drawn, and another one each time."""
-        identity = self._each[prompt.row_id % len(self._each)]
-        return None if identity is None else identity.of(prefix, prompt)
+    def behind(self, prefix: Sequence[int]) -> Callable[[Prompt], bytes | None]:
+        """Of prompts that all continue it. None where the answer would be drawn, and another one each time."""
+        each = [None if identity is None else identity.behind(prefix) for identity in self._each]
+
+        def of(prompt: Prompt) -> bytes | None:
+            of_question = each[prompt.row_id % len(each)]
+            return None if of_question is None else of_question(prompt)
+
+        return of
 
 
 class Identity:
@@ -35,10 +40,24 @@ class Identity:
         facts = (_VERSION, model_digest, spec.dtype, spec.deterministic, spec.trust_remote_code, repr(task))
         self._of_job = hashlib.blake2b(json.dumps(facts).encode(), digest_size=_BYTES).digest()
 
-    def of(self, prefix: Sequence[int], prompt: Prompt) -> bytes:
+    def behind(self, prefix: Sequence[int]) -> Callable[[Prompt], bytes]:
         """Wherever the prefix ends and the row's own tokens begin."""
-        ids = np.array((*prefix, *prompt.own_ids, *prompt.target), "<u4").tobytes()
-        found = hashlib.blake2b(self._of_job, digest_size=_BYTES)
-        found.update(len(prompt.target).to_bytes(8, "little"))
-        found.update(ids)
-        return found.digest()
+        shared = _packed(prefix)
+
+        @cache
+        def begun(n_target: int) -> hashlib.blake2b:
+            found = hashlib.blake2b(self._of_job, digest_size=_BYTES)
+            found.update(n_target.to_bytes(8, "little"))
+            found.update(shared)
+            return found
+
+        def of(prompt: Prompt) -> bytes:
+            found = begun(len(prompt.target)).copy()
+            found.update(_packed((*prompt.own_ids, *prompt.target)))
+            return found.digest()
+
+        return of
+
+
+def _packed(ids: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(ids)}I", *ids)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from pipeline.answering import NOBODY, Answering, Witness, closed, make_engine
 from pipeline.encoding import Encoding
@@ -97,7 +96,7 @@ class Journey:
         shard = self._ledger.next_unencoded_shard(self._job_id)
         if shard is None:
             return False
-        encoded = self._encoding.shard(shard, recall=partial(self._ledger.answers_to, self._job_id))
+        encoded = self._encoding.shard(shard, ledger=self._ledger)
         numbers = self._ledger.record_encoding(
             self._job_id,
             shard.shard_no,
@@ -107,6 +106,7 @@ class Journey:
             n_cut=encoded.n_cut,
             n_neutralised=encoded.n_neutralised,
             copies=encoded.copies,
+            followers=encoded.followers,
             prompt_tokens=encoded.prompt_tokens,
             planned_tokens=encoded.planned_tokens,
         )

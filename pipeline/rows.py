@@ -34,6 +34,16 @@ class Twin:
 
 
 @dataclass(frozen=True, slots=True)
+class Follower:
+    """A row whose prompt a row of another shard has, too, and whose answer is on its way: that is its own."""
+
+    row_id: int
+    key: str
+    cut_tokens: int  #: as for a Twin
+    leader: int  #: id of that row
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """A row as token ids: what comes after the job's shared prefix. Never empty.
 

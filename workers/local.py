@@ -65,7 +65,7 @@ class LocalRunner:
         """Whether there was anything to do: batches before shards, so that few tokens wait in memory."""
         claim = self._ledger.claim(self._job_id, owner, self._lease_s)
         if claim is None:
-            return self._journey.encode_next()
+            return self._journey.encode_next() or self._ledger.settle(self._job_id) > 0
         self._answer(claim)
         return True
 

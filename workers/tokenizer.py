@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from pipeline.buckets import budget
 from pipeline.costs import Costs, usual_costs
@@ -87,7 +86,7 @@ class TokenizerDesk:
         encoding = self._encoding(job)
         shard = find_shard(self._database, job.id, claim.shard_no)
         within = budget(self._settings, recent_rate(self._database, job), encoding.samples)
-        encoded = encoding.shard(shard, within, partial(self._ledger.answers_to, job.id))
+        encoded = encoding.shard(shard, within, self._ledger)
         place = join(self._settings.shard_directory(job.id), token_files.name(claim.shard_no, claim.fence))
         token_files.write(place, [pack(encoding.prefix, prompts) for prompts in encoded.prompts])
         self._ledger.record_encoding(
@@ -100,6 +99,7 @@ class TokenizerDesk:
             n_cut=encoded.n_cut,
             n_neutralised=encoded.n_neutralised,
             copies=encoded.copies,
+            followers=encoded.followers,
             prompt_tokens=encoded.prompt_tokens,
             planned_tokens=encoded.planned_tokens,
         )

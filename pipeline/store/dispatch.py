@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, and_
 
 from pipeline.errors import JobError, TryAgain
-from pipeline.store import crashes, lifecycle, outbox
+from pipeline.store import crashes, equal_rows, lifecycle, outbox
 from pipeline.store.leases import SILENT
 from pipeline.store.ledger import KeysOf, Ledger
 from pipeline.store.outbox import Backlog
@@ -22,6 +22,8 @@ from pipeline.store.work import Key, free, ran_out, take_back, write
 
 _LOG = logging.getLogger(__name__)
 _TABLES = (shards, batches)
+#: Transactions in a row for rows of one job that wait for others' answers: all else waits meanwhile.
+_MOST_ROUNDS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,14 @@ class Dispatch:
             return outbox.backlog(connection)
 
     def complete_jobs(self) -> list[str]:
-        """Every running job of which nothing is open is done, each in a transaction; the ids of these."""
+        """Every running job of which nothing is open is done, each in a transaction; the ids of these. Before that,
+        rows that wait for another row's answer have it, where it is there."""
+        with reading(self._engine) as connection:
+            waiting = equal_rows.waiting_jobs(connection)
+        for job_id in waiting:
+            for _ in range(_MOST_ROUNDS):
+                if not self._ledger.settle(job_id):
+                    break
         with reading(self._engine) as connection:
             found = lifecycle.completable(connection)
         return [job_id for job_id in found if self._ledger.complete(job_id)]

@@ -1,17 +1,28 @@
 """Stage 6: shards, who encodes which, and what that leaves behind: batches to answer, and rows that cannot be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import TypedDict
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from pipeline.buckets import PlannedBatch
 from pipeline.errors import RefusedError
-from pipeline.rows import Completion, Status
+from pipeline.rows import Completion, Follower, Status
+from pipeline.store import equal_rows
 from pipeline.store.entries import SHARD, NewBatch, hold_job, insert_batches, insert_results, row_ids_of, shard_record
 from pipeline.store.leases import SILENT
 from pipeline.store.records import JobState, ShardClaim, ShardRecord, ShardState
 from pipeline.store.schema import pages, shards
 from pipeline.store.work import FREE, UNDER_WAY, free, is_on, ran_out, take
+
+
+class Counts(TypedDict, total=False):
+    """Of a shard, besides its rows."""
+
+    n_cut: int  #: rows whose text was cut
+    n_neutralised: int  #: rows whose text held special tokens
+    prompt_tokens: int
+    planned_tokens: int  #: of these, those that are to be computed
 
 
 def add_page(connection: Connection, job_id: str, page_no: int, path: str, row_from: int, row_to: int) -> None:
@@ -75,9 +86,10 @@ def record(
     planned: Sequence[PlannedBatch],
     failures: Sequence[Completion],
     copies: Sequence[Completion],
+    followers: Sequence[Follower],
     encode_s: float,
     tokens: str | None,
-    counts: Mapping[str, int],
+    counts: Counts,
     now: float,
 ) -> list[int]:
     if hold_job(connection, job_id).state is JobState.CANCELLED:
@@ -86,12 +98,13 @@ def record(
     shard = connection.execute(select(shards).where(here)).one()
     if shard.state is ShardState.ENCODED:
         return []
-    _require_whole(shard_no, row_ids_of(shard), planned, failures, copies)
+    _require_whole(shard_no, row_ids_of(shard), planned, failures, copies, followers)
     n_ok = sum(copy.status is Status.OK for copy in copies)
     ended = {"n_error": len(failures), "n_ok": n_ok, "n_truncated": len(copies) - n_ok}
     encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "encoded_at": now, "tokens": tokens, **ended}
-    connection.execute(update(shards).where(here).values(FREE[shards] | encoded | dict(counts)))
+    connection.execute(update(shards).where(here).values(FREE[shards] | encoded | {**counts}))
     insert_results(connection, job_id, None, 1, [*failures, *copies], now)
+    equal_rows.follow(connection, job_id, shard_no, followers)
     new = [
         NewBatch(
             shard_no,
@@ -121,11 +134,13 @@ def _require_whole(
     planned: Sequence[PlannedBatch],
     failures: Sequence[Completion],
     copies: Sequence[Completion],
+    followers: Sequence[Follower],
 ) -> None:
     row_ids = [row_id for batch in planned for row_id in batch.row_ids]
     row_ids += [ended.row_id for ended in (*failures, *copies)]
+    row_ids += [follower.row_id for follower in followers]
     if sorted(row_ids) != sorted(expected):
-        raise ValueError(f"the batches, failures and copies of shard {shard_no} are not its rows, each once")
+        raise ValueError(f"the batches, failures, copies and followers of shard {shard_no} are not its rows, each once")
     if any(failure.status is not Status.ERROR for failure in failures):
         raise ValueError(f"a failure of shard {shard_no} has another status than error")
     if any(copy.status not in (Status.OK, Status.TRUNCATED) for copy in copies):

@@ -10,7 +10,7 @@ from pipeline.store.asked import asked, question_names
 from pipeline.store.entries import row_ids_of
 from pipeline.store.queries import read_progress
 from pipeline.store.records import BatchState, JobState, Progress, ShardState
-from pipeline.store.schema import batches, jobs, results, shards
+from pipeline.store.schema import batches, followers, jobs, results, shards
 from pipeline.store.transactions import reading
 
 _ANSWERED = (Status.OK, Status.TRUNCATED)
@@ -77,6 +77,7 @@ def _every_row_once(connection: Connection, job_id: str, state: JobState) -> Ite
     query = select(shards.c.row_from, shards.c.row_to, shards.c.row_ids).where(shards.c.job_id == job_id)
     if state is not JobState.CANCELLED:
         query = query.where(shards.c.state == ShardState.ENCODED)
+        waiting.update(connection.scalars(select(followers.c.row_id).where(followers.c.job_id == job_id)))
     expected = Counter(row_id for shard in connection.execute(query) for row_id in row_ids_of(shard))
     yield from _named("in two shards", {row_id for row_id, times in expected.items() if times > 1})
     yield from _named("lost: they have no result and are in no open batch", expected.keys() - has_result - set(waiting))

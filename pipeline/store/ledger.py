@@ -1,13 +1,14 @@
 """Stage 6: the ledger, through which everything that happens to a job is written. Each method is one transaction."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Unpack
 
 from sqlalchemy import Connection, Engine, and_
 
 from pipeline.buckets import PlannedBatch
-from pipeline.rows import BatchTiming, Completion
-from pipeline.store import crashes, encoding, leases, lifecycle, retries, reuse, schedule_runs, work
+from pipeline.rows import BatchTiming, Completion, Follower
+from pipeline.store import crashes, encoding, equal_rows, leases, lifecycle, retries, reuse, schedule_runs, work
 from pipeline.store.records import Claim, JobRecord, ShardClaim, ShardRecord
 from pipeline.store.schedule_records import RunClaim
 from pipeline.store.schema import batches, shards
@@ -130,34 +131,29 @@ class Ledger:
         encode_s: float,
         tokens: str | None = None,
         *,
-        n_cut: int = 0,
-        n_neutralised: int = 0,
         copies: Sequence[Completion] = (),
-        prompt_tokens: int = 0,
-        planned_tokens: int = 0,
+        followers: Sequence[Follower] = (),
+        **counts: Unpack[encoding.Counts],
     ) -> list[int]:
         """The numbers of the new batches; none, and nothing written, where another runner was first or the job was
-        cancelled. At `tokens` are the prompts of each batch, in the order of `planned`. `n_cut` and `n_neutralised`
-        are rows whose text was cut, or held special tokens; of the prompts' tokens, `planned_tokens` are to be
-        computed. Rows of `copies` have their answers already. Raises ValueError unless `planned`, `failures` and
-        `copies` together are the shard's rows, each once."""
+        cancelled. At `tokens` are the prompts of each batch, in the order of `planned`. Rows of `copies` are answered,
+        `followers` wait for others' answers. Raises ValueError unless these all are the shard's rows, each once."""
+        ended = (failures, copies, followers)
         with writing(self._engine) as connection:
             now = self._now(connection)
-            counts = {
-                "n_cut": n_cut,
-                "n_neutralised": n_neutralised,
-                "prompt_tokens": prompt_tokens,
-                "planned_tokens": planned_tokens,
-            }
-            return encoding.record(
-                connection, job_id, shard_no, planned, failures, copies, encode_s, tokens, counts, now
-            )
+            return encoding.record(connection, job_id, shard_no, planned, *ended, encode_s, tokens, counts, now)
 
-    def answers_to(self, job_id: str, prompt_hashes: Sequence[bytes]) -> dict[bytes, Completion]:
-        """Those that any job has already, by hash, as completions of other rows. Where the job is that of an
-        incremental schedule, those of the schedule's jobs only."""
+    def lead(self, job_id: str, shard_no: int, row_ids: Mapping[bytes, int]) -> dict[bytes, int]:
+        """Of prompts by their hashes, each with its first row in the shard: the rows of other shards that are answered
+        for them. All others this shard leads, before it is encoded."""
+        with writing(self._engine) as connection:
+            return equal_rows.lead(connection, job_id, shard_no, row_ids)
+
+    def answers_to(self, job_id: str, hashes: Sequence[bytes], *, of_any_job: bool = True) -> dict[bytes, Completion]:
+        """To prompts by their hashes, as completions of other rows: those of any job, which for an incremental
+        schedule's job is any of the schedule's, or of this job alone."""
         with reading(self._engine) as connection:
-            return reuse.answers_to(connection, job_id, prompt_hashes)
+            return reuse.answers_to(connection, job_id, hashes, of_any_job=of_any_job)
 
     def claim(self, job_id: str, owner: str, lease_s: float) -> Claim | None:
         """The lowest batch of a running job that is free, or whose lease has run out; None where there is none."""
@@ -238,6 +234,11 @@ class Ledger:
                 else:
                     split += crashes.split(connection, suspect, now)
         return split, dead
+
+    def settle(self, job_id: str) -> int:
+        """Some followers whose leaders have ended have their answers too, or are in batches; how many."""
+        with writing(self._engine) as connection:
+            return equal_rows.settle(connection, job_id, self._now(connection))
 
     def complete(self, job_id: str) -> bool:
         """Done, where the job is running and nothing of it is open; whether this call did it."""

@@ -13,10 +13,10 @@ from pipeline.rows import Completion, Status
 from pipeline.store import notices, schedule_runs
 from pipeline.store.entries import NEWEST, SHARD, hold_job, insert_results, set_job, shard_record
 from pipeline.store.purged import require_results, require_shards
-from pipeline.store.records import BatchState, JobRecord, JobState, ShardRecord, ShardState
+from pipeline.store.records import BatchState, JobRecord, JobState, ShardRecord
 from pipeline.store.schedule_records import Event
-from pipeline.store.schema import batches, jobs, pages, results, shards
-from pipeline.store.work import FREE, UNDER_WAY, hold, take_back, write
+from pipeline.store.schema import batches, followers, jobs, pages, results, shards
+from pipeline.store.work import FREE, UNDER_WAY, hold, is_open, take_back, write
 
 #: Rows that are named in one statement: SQLite's older versions take 999 values.
 _AT_ONCE = 400
@@ -78,7 +78,7 @@ def discard(connection: Connection, job_id: str) -> None:
         raise RefusedError(f'Job "{job.name}" is cut, so it may have results that must not be lost; cancel it instead.')
     if connection.scalar(select(exists().where(batches.c.job_id == job_id, batches.c.attempts > 0))):
         raise RefusedError(f'Job "{job.name}" has batches that are begun, whose results must not be lost.')
-    for table in (results, batches, shards, pages):
+    for table in (results, followers, batches, shards, pages):
         connection.execute(delete(table).where(table.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
     schedule_runs.unlink(connection, job_id)
@@ -198,9 +198,7 @@ def note(connection: Connection, job_id: str, text: str | None, now: float) -> N
 
 
 def _has_open(job_id: ColumnElement[str] | str) -> ColumnElement[bool]:
-    open_shard = exists().where(shards.c.job_id == job_id, shards.c.state != ShardState.ENCODED)
-    open_batch = exists().where(batches.c.job_id == job_id, batches.c.finished_at.is_(None))
-    return or_(open_shard, open_batch)
+    return or_(is_open(job_id), exists().where(followers.c.job_id == job_id))
 
 
 def _take_back(connection: Connection, job_id: str) -> None:

@@ -17,7 +17,7 @@ from pipeline.store.entries import hold_job, job_record, set_job
 from pipeline.store.outbox import token_files
 from pipeline.store.queries import list_pages, list_shards
 from pipeline.store.records import JobRecord, JobState
-from pipeline.store.schema import jobs, results
+from pipeline.store.schema import followers, jobs, results
 from pipeline.store.transactions import moment, reading, writing
 
 Part = Literal["shards", "tokens", "results"]
@@ -79,6 +79,8 @@ def _delete_results(engine: Engine, job_id: str) -> None:
         with writing(engine) as connection:
             gone = delete(results).where(results.c.job_id == job_id, results.c.row_id.in_(some.scalar_subquery()))
             deleted = connection.execute(gone).rowcount
+    with writing(engine) as connection:
+        connection.execute(delete(followers).where(followers.c.job_id == job_id))
 
 
 def _files(engine: Engine, job: JobRecord, part: Part) -> Iterator[str]:

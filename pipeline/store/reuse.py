@@ -1,6 +1,6 @@
 """Stage 6: answers that are in the database already, found by what they hang on (pipeline/identity.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
 from operator import itemgetter
@@ -15,17 +15,27 @@ _AT_ONCE = 400
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
 
 
-def answers_to(connection: Connection, job_id: str, prompt_hashes: Sequence[bytes]) -> dict[bytes, Completion]:
-    """Those that any job has, or any of the job's incremental schedule, by hash: whole or cut by the limit, never
-    errors. `copied_from` is the id of the job that has it."""
-    answered: ColumnElement[bool] = results.c.status.in_([Status.OK, Status.TRUNCATED])
-    if (schedule_id := _incremental_schedule(connection, job_id)) is not None:
-        of_schedule = select(schedule_runs.c.job_id).where(schedule_runs.c.schedule_id == schedule_id)
-        answered = and_(answered, results.c.job_id.in_(of_schedule))
+def answers_to(
+    connection: Connection, job_id: str, prompt_hashes: Sequence[bytes], *, of_any_job: bool
+) -> dict[bytes, Completion]:
+    """Those that the job has, or else any job, or any of the job's incremental schedule, by hash: whole or cut by the
+    limit, never errors. `copied_from` is the id of the job that has it, where it may be another one."""
+    answered = and_(results.c.status.in_([Status.OK, Status.TRUNCATED]), *_of_jobs(connection, job_id, of_any_job))
     found: dict[bytes, Completion] = {}
     for first in range(0, len(prompt_hashes), _AT_ONCE):
         found |= _some_answers(connection, prompt_hashes[first : first + _AT_ONCE], answered)
-    return found
+    if of_any_job:
+        return found
+    return {prompt_hash: replace(answer, copied_from=None) for prompt_hash, answer in found.items()}
+
+
+def _of_jobs(connection: Connection, job_id: str, of_any_job: bool) -> Iterator[ColumnElement[bool]]:
+    # In a form that is in no index: by the ids of jobs a database would walk through all of their results.
+    its_job = results.c.job_id.concat("")
+    if not of_any_job:
+        yield its_job == job_id
+    elif (schedule_id := _incremental_schedule(connection, job_id)) is not None:
+        yield its_job.in_(select(schedule_runs.c.job_id).where(schedule_runs.c.schedule_id == schedule_id))
 
 
 def _incremental_schedule(connection: Connection, job_id: str) -> str | None:

@@ -1,7 +1,8 @@
 """Stage 6: the tables, described in this one place. `batches` is the queue of record; `results` holds the answers.
 
 A row's way through them: its shard is pending, then encoded, which puts the row into a batch; the batch is pending,
-leased under a fence, then done, and in the transaction that closes it the row gets its one result. In a fleet both are
+leased under a fence, then done, and in the transaction that closes it the row gets its one result. A row whose answer
+is on its way to a row of another shard is in `followers` instead (equal_rows.py). In a fleet shards and batches are
 also enqueued in between: the broker was told of them. What is enqueued or leased has an `enqueued_at`, what is leased a
 `lease_until`, and nothing else has either.
 
@@ -34,7 +35,7 @@ from pipeline.store.records import BatchState, JobState, Role, ShardState, Worke
 from pipeline.store.schedule_records import Event, NoticeState, Overlap, RunState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0010"
+SCHEMA_VERSION = "0011"
 
 metadata = MetaData()
 
@@ -103,6 +104,19 @@ shards = Table(
     Column("cut_at", Double),
     Column("cut_s", Double, nullable=False, server_default=text("0")),
     Column("encoded_at", Double),
+    Column("leaders", LargeBinary),
+)
+
+#: Rows of encoded shards that are in no batch: they have the answers of their leaders, as soon as these are there.
+followers = Table(
+    "followers",
+    metadata,
+    Column("job_id", AnyText, ForeignKey("jobs.id"), primary_key=True),
+    Column("leader", BigInteger, primary_key=True, autoincrement=False),
+    Column("row_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("shard_no", Integer, nullable=False),
+    Column("key", AnyText, nullable=False),
+    Column("cut_tokens", Integer, nullable=False),
 )
 
 batches = Table(

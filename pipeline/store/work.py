@@ -14,11 +14,12 @@ from sqlalchemy import (
     case,
     exists,
     func,
+    or_,
     select,
     update,
 )
 
-from pipeline.store.records import BatchState, Claim, JobState, ShardClaim
+from pipeline.store.records import BatchState, Claim, JobState, ShardClaim, ShardState
 from pipeline.store.schema import batches, jobs, shards
 
 #: A job's id, and the number of one of its shards or batches.
@@ -49,6 +50,13 @@ def goes_on(*states: JobState) -> ColumnElement[bool]:
 def is_on(job_id: str, *states: JobState) -> ColumnElement[bool]:
     """The same, of one job, for a statement about its shards or batches."""
     return exists().where(jobs.c.id == job_id, goes_on(*states))
+
+
+def is_open(job_id: ColumnElement[str] | str) -> ColumnElement[bool]:
+    """Whether a shard of the job is to be encoded, or a batch of it to be answered."""
+    open_shard = exists().where(shards.c.job_id == job_id, shards.c.state != ShardState.ENCODED)
+    open_batch = exists().where(batches.c.job_id == job_id, batches.c.finished_at.is_(None))
+    return or_(open_shard, open_batch)
 
 
 def ran_out(table: Table, now: float) -> ColumnElement[bool]:

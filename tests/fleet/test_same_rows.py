@@ -14,7 +14,7 @@ def test_the_same_rows_are_answered_once_and_copied_later(fleet, name, tmp_path)
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"text": texts, "id": [f"k{row}" for row in range(len(texts))]}), path)
     for job, flags in ((name, ()), (f"{name}-again", ("--reuse-results",))):
-        fleet.submit(path, job, *flags, PIPELINE_SHARD_ROWS="12")
+        fleet.submit(path, job, "--keep-order", *flags, PIPELINE_SHARD_ROWS="6")
         fleet.until_done(job)
     once, again = fleet.seen.results(name), fleet.seen.results(f"{name}-again")
     assert [row.key for row in once] == [row.key for row in again] == [f"k{row}" for row in range(len(texts))]

@@ -16,6 +16,7 @@ SMALL = {"PIPELINE_SHARD_ROWS": "25", "PIPELINE_BATCH_ROWS": "4"}
 def rows(table):
     numbers = random.Random(11)
     texts = ["".join(numbers.choices("abcdefgh  ", k=numbers.randrange(1, 60))) for _ in range(N_ROWS)]
+    texts[90:130] = texts[20:60]  # in other shards
     texts[7], texts[60], texts[166] = None, "x" * 2000, ""
     return table(id=[f"row {place}" for place in range(N_ROWS)], text=texts)
 

@@ -43,6 +43,32 @@ def test_they_are_computed_once_and_all_have_the_answer(home, submit, table, com
     assert home.faults("night") == []
 
 
+@pytest.mark.parametrize("task", [("--choices", "good,bad"), ("--logprobs", "1")])
+def test_they_are_computed_once_wherever_in_the_table_they_are(home, submit, table, computed, task):
+    home.variables["PIPELINE_SHARD_ROWS"] = "2"
+    done = submit(table(text=TEXTS, id=list("tuvwxyz")), "--key", "id", "--keep-order", *task)
+    assert done.exit_code == 0
+    assert sum(computed) == 3
+    found = home.results("night")
+    assert [row.key for row in found] == list("tuvwxyz")
+    for first, *others in ALIKE:
+        for other in others:
+            assert answer(found[other]) == answer(found[first])
+            assert found[other].reused_tokens == found[other].prompt_tokens == found[first].prompt_tokens
+            assert found[other].copied_from is None
+    assert "; 3 of them copied from earlier answers" in done.stdout
+    assert home.faults("night") == []
+
+
+@pytest.mark.parametrize("flags", [("--no-dedupe",), ("--temperature", "1")])
+def test_those_of_several_shards_are_computed_by_themselves_where_those_of_one_are(
+    home, submit, table, computed, flags
+):
+    home.variables["PIPELINE_SHARD_ROWS"] = "2"
+    assert submit(table(text=TEXTS), "--keep-order", *flags).exit_code == 0
+    assert sum(computed) == 6
+
+
 def test_sums_tell_what_was_computed_and_what_was_reused(home, submit, table):
     assert submit(table(text=TEXTS)).exit_code == 0
     figures, found = home.figures("night"), home.results("night")

@@ -20,9 +20,10 @@ from pipeline.settings import Settings
 from pipeline.spec import build_spec
 from pipeline.store.database import Database, open_database
 from pipeline.store.dispatch import Dispatch
+from pipeline.store.integrity import check_integrity
 from pipeline.store.ledger import Ledger
 from pipeline.store.lookup import find_shard, read_job
-from pipeline.store.queries import progress
+from pipeline.store.queries import progress, stream_results
 from pipeline.store.records import BatchState, Role, ShardState
 from pipeline.store.registry import Registry
 from workers.tokenizer import TokenizerDesk, _costs
@@ -87,7 +88,7 @@ def test_rows_that_were_answered_before_are_copied_and_the_others_laid_by(desk, 
     while claim := next(filter(None, (ledger.claim_batch(job, number, "gpu", 60.0) for number in range(9))), None):
         prompts, _ = known.rows(find_shard(database, job, 0), claim.row_ids)
         rows = [
-            Completion(p.row_id, p.key, Status.OK, "yes", prompt_hash=known.identity.of(known.prefix, p))
+            Completion(p.row_id, p.key, Status.OK, "yes", prompt_hash=known.identity.behind(known.prefix)(p))
             for p in prompts
         ]
         assert ledger.finish(claim, rows, BatchTiming(), "cpu")
@@ -104,6 +105,28 @@ def test_rows_that_were_answered_before_are_copied_and_the_others_laid_by(desk, 
         for prompt in unpack(TokenFiles().message(bell.tokens, bell.part)).prompts
     ]
     assert sorted(waiting) == [5, 6, 7, 8, 9]
+
+
+def test_rows_of_two_shards_that_are_alike_are_laid_by_once(desk, database, settings, job, tmp_path):
+    ledger, spec = Ledger(database), build_spec(json.loads(read_job(database, job).spec_json) | {"keep_order": True})
+    pq.write_table(
+        pa.table({"text": ["one", "two", "one", None, "six", "two", "two", "one"]}), tmp_path / "rows.parquet"
+    )
+    made = ledger.create_job("alike", spec.model_dump_json(), "print", "model", "input", fleet=True)
+    ledger.set_tokenizer(made.id, read_job(database, job).tokenizer, 512)
+    cut_job(ledger, made, spec, resolve(spec.inputs), settings.shard_directory(made.id), 4, 0)
+    desk.encode(made.id, 1)
+    desk.encode(made.id, 0)
+    rows = {}
+    while claim := next(filter(None, (ledger.claim_batch(made.id, number, "gpu", 60.0) for number in range(9))), None):
+        rows |= dict.fromkeys(claim.row_ids, claim.shard_no)
+        done = [Completion(row_id, f"k{row_id}", Status.OK, f"answer {row_id}") for row_id in claim.row_ids]
+        assert ledger.finish(claim, done, BatchTiming(), "cpu")
+    assert rows == {4: 1, 5: 1, 6: 1, 7: 1}
+    assert Dispatch(database, lambda shard: []).complete_jobs() == [made.id]
+    found = {row.row_id: row.output for row in stream_results(database, made.id)}
+    assert [found[row_id] for row_id in (0, 1, 2)] == ["answer 7", "answer 5", "answer 7"]
+    assert check_integrity(database, made.id) == []
 
 
 def test_a_message_that_comes_twice_or_late_changes_nothing(desk, database, job):

@@ -29,7 +29,8 @@ class EncodedMetrics:
 
     def tell(self, encoded: Encoded) -> None:
         """In a process of the pool."""
-        line = json.dumps([len(encoded.failures), len(encoded.copies), encoded.prompt_tokens, encoded.seconds])
+        n_copied = len(encoded.copies) + len(encoded.followers)
+        line = json.dumps([len(encoded.failures), n_copied, encoded.prompt_tokens, encoded.seconds])
         with suppress(BlockingIOError):
             os.write(self._write, line.encode() + b"\n")
 

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+from sqlalchemy.event import listen
 
 from pipeline.buckets import PlannedBatch
 from pipeline.rows import BatchTiming, Completion, LabelScore, LikelyToken, Status, TokenLogprob
@@ -60,6 +61,21 @@ def test_one_is_found_however_many_rows_have_it_and_of_however_many_jobs(ledger,
     found = ledger.answers_to("another", HASHES)
     assert set(found) == {HASHES[0], HASHES[1]}
     assert found[HASHES[0]].output == WHOLE.output
+
+
+def test_a_job_finds_its_own_answers_without_a_walk_through_all_of_them(ledger, engine, old):
+    if engine.dialect.name != "sqlite":
+        pytest.skip("SQLite tells how a statement is carried out, whatever the tables hold")
+    asked = []
+    listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2:4]))
+    found = ledger.answers_to(old.id, HASHES, of_any_job=False)
+    assert {prompt_hash: answer.copied_from for prompt_hash, answer in found.items()} == dict.fromkeys(HASHES[:2])
+    assert ledger.answers_to("another", HASHES, of_any_job=False) == {}
+    by_hash = [(statement, values) for statement, values in asked if "prompt_hash IN" in statement]
+    with engine.connect() as connection:
+        plans = [str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all()) for sql, values in by_hash]
+    assert all("(job_id=?)" not in plan and "results_hashed" in plan for plan in plans)
+    assert len(plans) == 2
 
 
 def test_copies_end_their_rows_and_count_as_what_they_are(ledger, engine, road, old):
