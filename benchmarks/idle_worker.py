@@ -1,15 +1,17 @@
 """A GPU worker whose model answers at once, so that what is left is the fleet's own work; the rest is real."""
 
+import hashlib
 import os
 import socket
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pipeline.answering import Answered
 from pipeline.inference.completions import Finished
 from pipeline.messages import Payload
-from pipeline.rows import BatchTiming, Completion, Status
+from pipeline.rows import BatchTiming, Completion, Prompt, Status
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.ledger import Ledger
@@ -35,7 +37,15 @@ class Idle:
         ]
         tokens = sum(len(prompt.own_ids) for prompt in payload.prompts)
         timing = BatchTiming(load_s=load_s, prefill_s=1e-6 * tokens, computed_tokens=tokens, output_tokens=len(done))
-        return Answered(claim, "none", Finished(tuple(partial(_same, row) for row in done), timing), (), payload, None)
+        finished = Finished(tuple(partial(_same, row) for row in done), timing)
+        return Answered(claim, "none", finished, (), payload, Stamps())
+
+
+class Stamps:
+    """As costly as the identities of real answers (pipeline/identity.py)."""
+
+    def behind(self, prefix: Sequence[int]) -> Callable[[Prompt], bytes]:
+        return lambda prompt: hashlib.blake2b(repr((prefix, prompt.own_ids)).encode(), digest_size=16).digest()
 
 
 def _same(row: Completion) -> Completion:
