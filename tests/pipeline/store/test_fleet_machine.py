@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sqlalchemy import Engine
 
 from pipeline.buckets import PlannedBatch
-from pipeline.rows import BatchTiming
+from pipeline.rows import BatchTiming, Follower
 from pipeline.store.dispatch import Dispatch
 from pipeline.store.integrity import check_integrity
 from pipeline.store.ledger import Ledger
@@ -17,6 +17,8 @@ from pipeline.store.records import Claim, JobState
 N_ROWS, SHARD_ROWS = 7, 4
 #: The row that kills whoever answers it.
 DEADLY = 2
+#: Rows of the second shard with the prompt of one of the first.
+SAME = {4: 0, 6: DEADLY}
 owners = st.sampled_from(["a", "b"])
 places = st.integers(0, 9)
 
@@ -51,8 +53,12 @@ class Fleet(RuleBasedStateMachine):
     def encode(self, shard_no, size):
         shard = list_shards(self.engine, self.job_id)[shard_no]
         rows = range(shard.row_from, shard.row_to)
-        planned = [PlannedBatch(tuple(rows[first : first + size]), 9) for first in range(0, len(rows), size)]
-        self.ledger.record_encoding(self.job_id, shard_no, planned, [], 0.1, tokens="/tokens")
+        hashes = {row_id: bytes([SAME.get(row_id, row_id)]) * 16 for row_id in rows}
+        leaders = self.ledger.lead(self.job_id, shard_no, {hashes[row_id]: row_id for row_id in rows})
+        left = [row_id for row_id in rows if hashes[row_id] not in leaders]
+        planned = [PlannedBatch(tuple(left[first : first + size]), 9) for first in range(0, len(left), size)]
+        waiting = [Follower(row, f"k{row}", 0, leaders[hashes[row]]) for row in rows if row not in left]
+        self.ledger.record_encoding(self.job_id, shard_no, planned, [], 0.1, tokens="/tokens", followers=waiting)
 
     @precondition(lambda self: self.batch_messages)
     @rule(place=places, owner=owners)
