@@ -30,6 +30,9 @@ _LEAST_SHARED = 200
 #: Kinds of rows that must be met again far away before it is told how often the others are.
 _LEAST_MET_AGAIN = 5
 
+#: The number of the stretch that it is from, and its texts.
+_Shard = tuple[int, Sequence[str]]
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -94,28 +97,48 @@ def _rendering(shape: Shape) -> Callable[[Row], str]:
 def _foretold(
     spec: JobSpec, column: str, stretches: Sequence[Sequence[str]], n_rows: int | None, shard_rows: int
 ) -> Order:
-    everything = sorted((text, number) for number, texts in enumerate(stretches) for text in texts)
-    characters = sum(len(text) for text, _ in everything)
-    alike = _Alike(spec.asked[0], everything[0][0], everything[-1][0])
-    kept = sum(
-        sum(alike.lengths(sorted(texts[start : start + shard_rows])))
-        for texts in stretches
+    shards = [
+        (number, texts[start : start + shard_rows])
+        for number, texts in enumerate(stretches)
         for start in range(0, len(texts), shard_rows)
-    )
+    ]
+    count, characters = _sizes(shards)
+    if spec.asked[0].dedupes:
+        shards = list(_distinct(shards))
+    n_distinct, distinct_characters = _sizes(shards)
+    everything = sorted((text, number) for number, texts in shards for text in texts)
+    alike = _Alike(spec.asked[0], everything[0][0], everything[-1][0])
+    kept = sum(sum(alike.lengths(sorted(texts))) for _, texts in shards)
     lengths = alike.lengths([text for text, _ in everything])
-    alone = _share_alone(lengths, [number for _, number in everything], alike.common, n_rows)
+    n_distinct_rows = None if n_rows is None else n_rows * n_distinct / count
+    alone = _share_alone(lengths, [number for _, number in everything], alike.common, n_distinct_rows)
     again = [length for length in lengths if length > alike.common]
     saved = alone * alike.common + (1 - alone) * (sum(again) / len(again) if again else alike.common)
-    # What several questions say of a row's text is computed once for all of them, whatever other rows say.
-    anew = (1 - share for share in (kept / characters, len(everything) * saved / characters))
-    return Order(column, *(1 - share / len(spec.asked) for share in anew))
+    # Rows of the same prompt are computed once in any order. What several questions say of a row's text is computed
+    # once for all of them, whatever other rows say.
+    shares = (characters - distinct_characters + length for length in (kept, n_distinct * saved))
+    return Order(column, *(1 - (1 - share / characters) / len(spec.asked) for share in shares))
+
+
+def _sizes(shards: Iterable[_Shard]) -> tuple[int, int]:
+    """Texts, and their characters."""
+    texts = [text for _, texts in shards for text in texts]
+    return len(texts), sum(map(len, texts))
+
+
+def _distinct(shards: Iterable[_Shard]) -> Iterator[_Shard]:
+    """The first text of each kind, and the shards that have one."""
+    met: set[str] = set()
+    for number, texts in shards:
+        if new := [text for text in dict.fromkeys(texts) if text not in met]:
+            met.update(new)
+            yield number, new
 
 
 class _Alike:
     """How many characters neighbours among sorted texts share, where sharing them saves something."""
 
     def __init__(self, spec: JobSpec, first: str, last: str) -> None:
-        self._dedupes = spec.dedupes
         # A mean over all of a prompt's tokens takes all of them; deterministic rows share what all have in common.
         self._shares = spec.embed != "mean" and not spec.deterministic
         self.common = 0 if spec.embed == "mean" else _shared(first, last)  #: of all of them
@@ -125,8 +148,6 @@ class _Alike:
         return [self.common, *(self._length(before, text) for before, text in pairwise(texts))]
 
     def _length(self, before: str, text: str) -> int:
-        if self._dedupes and before == text:
-            return len(text)
         length = _shared(before, text) if self._shares else self.common
         return length if length - self.common >= _LEAST_SHARED else self.common
 
@@ -142,7 +163,7 @@ def _shared(one: str, other: str) -> int:
     return min(low, most)
 
 
-def _share_alone(lengths: Sequence[int], numbers: Sequence[int], common: int, n_rows: int | None) -> float:
+def _share_alone(lengths: Sequence[int], numbers: Sequence[int], common: int, n_rows: float | None) -> float:
     """Of the rows that share no more than all do with a row before them in the sorted table.
 
     `numbers` are those of the stretches that the rows are from. Where these are from all over a table of `n_rows`, how

@@ -64,6 +64,23 @@ def test_the_row_is_computed_once_for_all_questions(home, write_job):
     assert told.planned_tokens == told.computed_tokens
 
 
+def test_rows_that_are_the_same_in_another_shard_are_computed_once_for_each_question_that_draws_nothing(
+    home, write_job, table
+):
+    questions = {name: QUESTIONS[name] for name in ("mood", "gist", "tale")}
+    home.variables["PIPELINE_SHARD_ROWS"] = "6"  # two rows with three questions each
+    texts = ["a day", "a night", "a night", "a cup", "a day", "a day"]
+    job = write_job(questions, inputs=str(table("same.parquet", text=texts)), keep_order=True)
+    assert home.call("submit", "--job", job).exit_code == 0
+    found = home.results("night")
+    computed = [row.row_id for row in found if row.reused_tokens < row.prompt_tokens]
+    assert [row_id for row_id in computed if row_id % 3 < 2] == [0, 1, 3, 4, 9, 10]
+    assert {row.row_id % 3 for row in found if row.row_id not in computed} == {0, 1}
+    for one, other in ((0, 12), (1, 13), (3, 6), (4, 7), (0, 15), (1, 16)):
+        assert (found[one].output, found[one].label) == (found[other].output, found[other].label)
+    assert home.faults("night") == []
+
+
 def test_rows_are_shown_by_how_one_of_their_answers_ended_and_errors_are_retried(home, write_job):
     shown = home.call("submit", "--job", write_job()).stdout
     assert "night is done: 24 answers to 6 rows finished." in shown

@@ -60,7 +60,7 @@ def test_they_are_computed_once_wherever_in_the_table_they_are(home, submit, tab
     assert home.faults("night") == []
 
 
-@pytest.mark.parametrize("flags", [("--no-dedupe",), ("--temperature", "1")])
+@pytest.mark.parametrize("flags", [("--no-dedupe",), ("--temperature", "1", "--n", "2")])
 def test_those_of_several_shards_are_computed_by_themselves_where_those_of_one_are(
     home, submit, table, computed, flags
 ):

@@ -28,7 +28,7 @@ def write(table):
     def write_rows(n_rows):
         pages = [PAGES[row % 8] for row in range(n_rows)]
         pages[9] = None
-        texts = [f"{row % (n_rows // 4):x}" for row in range(n_rows)]
+        texts = [f"{row % (n_rows * 3 // 4):x}" for row in range(n_rows)]
         return table(page=pages, text=texts, id=[f"k{row}" for row in range(n_rows)], beside=list(range(n_rows)))
 
     return write_rows
@@ -65,7 +65,7 @@ def test_documents_are_computed_once_and_the_answers_are_those_of_the_input_s_or
 def test_like_rows_from_all_over_the_table_are_computed_once(home, submit, rows):
     assert submit(rows, *FLAGS).exit_code == 0
     computed = [row for row in home.results("night") if row.reused_tokens < row.prompt_tokens]
-    assert len(computed) == 16
+    assert len(computed) == 48
 
 
 def test_a_dry_run_foretells_it(home, submit, write):
@@ -108,7 +108,7 @@ def test_errors_are_answered_again(home, submit, rows):
 
 
 @pytest.mark.parametrize(
-    ("method", "number", "cancelled"), [("add_page", 3, None), ("add_shard", 0, None), ("add_shard", 3, 20)]
+    ("method", "number", "cancelled"), [("add_page", 3, None), ("add_shard", 0, None), ("add_shard", 3, 22)]
 )
 def test_killed_while_it_reads_or_sorts_it_goes_on_in_the_same_order(home, submit, rows, method, number, cancelled):
     process = get_context("fork").Process(target=killed_at, args=(method, number, submit, rows), daemon=True)
@@ -157,7 +157,7 @@ def test_several_questions_over_sorted_rows(home, rows, tiny_model, tmp_path):
     assert home.answers("sorted") == home.answers("kept")
     assert len(home.answers("sorted")) == 128
     few, many = (home.figures(name).computed_tokens for name in ("sorted", "kept"))
-    assert few < many / 3
+    assert few < many / 2
     with (tmp_path / "sorted.csv").open() as file:
         found = list(csv.DictReader(file))
     assert [(row["row_id"], row["id"]) for row in found] == [(f"{row}", f"k{row}") for row in range(64)]

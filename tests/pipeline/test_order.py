@@ -54,12 +54,19 @@ def test_it_does_not_pay(foretold, pages):
     assert order is None or not order.pays
 
 
-def test_like_rows_count_whole_where_they_are_computed_once(foretold):
-    pages = [f"{row % 40:02} is its page" for row in range(120)]
-    assert foretold(pages, prompt="{page}").sorted == pytest.approx(2 / 3, abs=0.02)
-    assert foretold(pages, prompt="{page}", deterministic=True).pays
-    assert foretold(pages, prompt="{page}", raw=True, embed="mean").pays
-    assert not foretold(pages, prompt="{page}", dedupe=False).pays
+@pytest.mark.parametrize("fields", [{}, {"deterministic": True}, {"raw": True, "embed": "mean"}], ids=str)
+def test_like_rows_are_computed_once_in_any_order(foretold, fields):
+    pages = [PAGES[row % 40] for row in range(120)]
+    order = foretold(pages, prompt="{page}", **fields)
+    assert order.kept == pytest.approx(order.sorted) == pytest.approx(2 / 3, abs=0.02)
+    # Beside them, rows that share a page with others are what counts.
+    mixed = foretold([*pages, *pages], prompt="{page} What of {number}?", **fields)
+    assert mixed.pays == (not fields)
+
+
+def test_like_rows_that_are_computed_each_by_itself_share_their_text(foretold):
+    assert foretold([PAGES[row % 40] for row in range(120)], prompt="{page}", dedupe=False).pays
+    assert not foretold([f"{row % 40:02} is its page" for row in range(120)], prompt="{page}", dedupe=False).pays
 
 
 def test_what_shares_nothing_gains_nothing(foretold):
