@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from itertools import groupby
 from operator import itemgetter
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, select, text
 
 from pipeline.rows import Completion, Status
 from pipeline.store.schema import results, schedule_runs, schedules
@@ -21,6 +21,9 @@ def answers_to(
     """Those that the job has, or else any job, or any of the job's incremental schedule, by hash: whole or cut by the
     limit, never errors. `copied_from` is the id of the job that has it, where it may be another one."""
     answered = and_(results.c.status.in_([Status.OK, Status.TRUNCATED]), *_of_jobs(connection, job_id, of_any_job))
+    if connection.dialect.name == "postgresql":
+        # Of a table that is new it knows too little to trust an index, and would read all of it again and again.
+        connection.execute(text("SET LOCAL enable_seqscan = off"))
     found: dict[bytes, Completion] = {}
     for first in range(0, len(prompt_hashes), _AT_ONCE):
         found |= _some_answers(connection, prompt_hashes[first : first + _AT_ONCE], answered)
@@ -50,18 +53,10 @@ def _some_answers(
     connection: Connection, prompt_hashes: Sequence[bytes], answered: ColumnElement[bool]
 ) -> dict[bytes, Completion]:
     # One each, however many rows have it.
-    job_of = (
-        select(results.c.prompt_hash, func.min(results.c.job_id).label("job_id"))
-        .where(results.c.prompt_hash.in_(prompt_hashes), answered)
-        .group_by(results.c.prompt_hash)
-        .subquery()
-    )
-    one_each = connection.execute(
-        select(results.c.job_id, func.min(results.c.row_id).label("row_id"))
-        .join(job_of, (results.c.prompt_hash == job_of.c.prompt_hash) & (results.c.job_id == job_of.c.job_id))
-        .where(answered)
-        .group_by(results.c.prompt_hash, results.c.job_id)
-    ).all()
+    in_order = (results.c.job_id, results.c.row_id)
+    place = func.row_number().over(partition_by=results.c.prompt_hash, order_by=in_order).label("place")
+    theirs = select(*in_order, place).where(results.c.prompt_hash.in_(prompt_hashes), answered).subquery()
+    one_each = connection.execute(select(theirs.c.job_id, theirs.c.row_id).where(theirs.c.place == 1)).all()
     found: dict[bytes, Completion] = {}
     for job_id, its in groupby(sorted((row.job_id, row.row_id) for row in one_each), key=itemgetter(0)):
         named = results.c.row_id.in_([row_id for _, row_id in its])
