@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, or_, select, update
 
 from pipeline.rows import Completion, Follower, Status
 from pipeline.store.entries import NewBatch, hold_job, insert_batches, insert_results
@@ -17,14 +17,14 @@ from pipeline.store.work import UNDER_WAY, is_open
 
 #: Followers that are settled in one transaction.
 _AT_ONCE = 1024
-#: Leaders that are read in one statement: SQLite's older versions take 999 values.
+#: And leaders: SQLite's older versions take 999 values in a statement.
 _LEADERS_AT_ONCE = 400
 #: A prompt's hash (pipeline/identity.py), and the row that leads those of that prompt.
 _LEADER = struct.Struct("<16sQ")
+_ANSWERED = (Status.OK, Status.TRUNCATED)
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
 
-#: A follower, with the status of its leader, if it has one.
-_Ready = Row[tuple[Any, ...]]
+_Follower = Row[tuple[Any, ...]]
 
 
 def lead(connection: Connection, job_id: str, shard_no: int, row_ids: Mapping[bytes, int]) -> dict[bytes, int]:
@@ -71,16 +71,15 @@ def settle(connection: Connection, job_id: str, now: float) -> int:
     if hold_job(connection, job_id).state not in UNDER_WAY:
         return 0
     ready = _ready(connection, job_id)
-    answered = [row for row in ready if row.status in (Status.OK, Status.TRUNCATED)]
-    _copy(connection, job_id, answered, now)
+    _copy(connection, job_id, [(row, status) for row, status in ready if status in _ANSWERED], now)
     alone = defaultdict[tuple[int, int], list[int]](list)
-    for row in ready:
-        if row.status not in (Status.OK, Status.TRUNCATED):
+    for row, status in ready:
+        if status not in _ANSWERED:
             alone[row.shard_no, row.leader].append(row.row_id)
     insert_batches(connection, job_id, [NewBatch(shard_no, tuple(its)) for (shard_no, _), its in alone.items()], now)
     if ready:
         named = and_(followers.c.leader == bindparam("its_leader"), followers.c.row_id == bindparam("its_row"))
-        gone = [{"its_leader": row.leader, "its_row": row.row_id} for row in ready]
+        gone = [{"its_leader": row.leader, "its_row": row.row_id} for row, _ in ready]
         connection.execute(delete(followers).where(followers.c.job_id == job_id, named), gone)
     return len(ready)
 
@@ -93,38 +92,32 @@ def _forget_closed(connection: Connection, job_id: str) -> None:
     connection.execute(update(shards).where(shards.c.job_id == job_id, closed).values(leaders=None))
 
 
-def _ready(connection: Connection, job_id: str) -> Sequence[_Ready]:
-    """Where nothing of the job is under way any more, no leader is waited for."""
+def _ready(connection: Connection, job_id: str) -> list[tuple[_Follower, Status | None]]:
+    """Each with the status of its leader. Where nothing of the job is under way any more, no leader is waited for."""
     mine = followers.c.job_id == job_id
-    leader = select(followers.c.leader).where(mine).distinct().subquery()
-    ended = (
-        select(leader.c.leader, results.c.status)
-        .outerjoin(results, and_(results.c.job_id == job_id, results.c.row_id == leader.c.leader))
-        .where(results.c.status.is_not(None) | ~is_open(job_id))
-        .subquery()
-    )
-    named = select(followers, ended.c.status).join(ended, ended.c.leader == followers.c.leader).where(mine)
-    return connection.execute(named.order_by(followers.c.leader, followers.c.row_id).limit(_AT_ONCE)).all()
+    leader = select(followers.c.leader).where(mine).distinct().subquery().c.leader
+    # Asked leader by leader, for a join might read all of the job's results.
+    status = select(results.c.status).where(results.c.job_id == job_id, results.c.row_id == leader).scalar_subquery()
+    has_ended = or_(status.is_not(None), ~is_open(job_id))
+    some = select(leader, status.label("status")).where(has_ended).order_by(leader).limit(_LEADERS_AT_ONCE)
+    ended = {row.leader: row.status for row in connection.execute(some)}
+    named = select(followers).where(mine, followers.c.leader.in_(ended)).limit(_AT_ONCE)
+    return [(row, ended[row.leader]) for row in connection.execute(named)]
 
 
-def _copy(connection: Connection, job_id: str, rows: Sequence[_Ready], now: float) -> None:
-    answers = _answers(connection, job_id, sorted({row.leader for row in rows}))
+def _copy(connection: Connection, job_id: str, rows: Sequence[tuple[_Follower, Status | None]], now: float) -> None:
+    answers = _answers(connection, job_id, sorted({row.leader for row, _ in rows}))
     copies = []
-    for row in rows:
-        answer = answers[row.leader]
-        own = {"row_id": row.row_id, "key": row.key, "cut_tokens": row.cut_tokens}
+    for row, _ in rows:
+        answer, own = answers[row.leader], {"row_id": row.row_id, "key": row.key, "cut_tokens": row.cut_tokens}
         copies.append(replace(answer, **own, reused_tokens=answer.prompt_tokens, prompt_hash=None))
     insert_results(connection, job_id, None, 1, copies, now)
-    for (shard_no, status), count in Counter((row.shard_no, row.status) for row in rows).items():
+    for (shard_no, status), count in Counter((row.shard_no, status) for row, status in rows).items():
         column = shards.c.n_ok if status is Status.OK else shards.c.n_truncated
         here = and_(shards.c.job_id == job_id, shards.c.shard_no == shard_no)
         connection.execute(update(shards).where(here).values({column: column + count}))
 
 
 def _answers(connection: Connection, job_id: str, row_ids: Sequence[int]) -> dict[int, Completion]:
-    found: dict[int, Completion] = {}
-    for first in range(0, len(row_ids), _LEADERS_AT_ONCE):
-        named = results.c.row_id.in_(row_ids[first : first + _LEADERS_AT_ONCE])
-        rows = connection.execute(select(*_COMPLETION).where(results.c.job_id == job_id, named))
-        found |= {row.row_id: Completion(**row._mapping) for row in rows}
-    return found
+    rows = connection.execute(select(*_COMPLETION).where(results.c.job_id == job_id, results.c.row_id.in_(row_ids)))
+    return {row.row_id: Completion(**row._mapping) for row in rows}
