@@ -45,7 +45,6 @@ class Answered:
 
 
 def _rows(prompt: Prompt, completion: Completion, identity_of: Callable[[Prompt], bytes | None]) -> list[Completion]:
-    """Of twins, one is enough to be found again."""
     own, *copies = for_each_row(prompt, completion)
     if completion.status is Status.ERROR:
         return [own, *copies]

@@ -152,8 +152,8 @@ class Completion:
     embedding: bytes | None = None  #: float32 numbers, little-endian, end to end
     parsed: str | None = None  #: JSON, where the answer was held to a schema and is whole
     cut_tokens: int = 0  #: tokens of the row's text that were left out so that the prompt fits
-    copied_from: str | None = None  #: id of the job whose answer to the same prompt this is
-    prompt_hash: bytes | None = None  #: of all that it hangs on, where it was computed and would be so again
+    copied_from: str | None = None  #: id of the job that computed this answer to the same prompt
+    prompt_hash: bytes | None = None  #: of all that it hangs on, where it would be the same again
 
 
 @dataclass(frozen=True, slots=True)

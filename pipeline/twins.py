@@ -15,14 +15,13 @@ def distinct(prompts: Sequence[Prompt]) -> list[Prompt]:
 
 
 def for_each_row(prompt: Prompt, completion: Completion) -> list[Completion]:
-    """The prompt's completion as that of its own row and of each twin, for which nothing was computed."""
+    """The prompt's completion as that of its own row and of each twin, for which nothing was computed. Of twins, one is
+    enough to be found again."""
     reused = completion.reused_tokens if completion.status is Status.ERROR else completion.prompt_tokens
+    copy = replace(completion, reused_tokens=reused, prompt_hash=None)
     return [
         replace(completion, cut_tokens=prompt.cut_tokens),
-        *(
-            replace(completion, row_id=twin.row_id, key=twin.key, cut_tokens=twin.cut_tokens, reused_tokens=reused)
-            for twin in prompt.twins
-        ),
+        *(replace(copy, row_id=twin.row_id, key=twin.key, cut_tokens=twin.cut_tokens) for twin in prompt.twins),
     ]
 
 

@@ -14,6 +14,8 @@ from pipeline.store.schedule_records import Difference, RunRecord
 from pipeline.store.schema import jobs, results, schedule_runs, schedules
 from pipeline.store.transactions import reading, writing
 
+_HAS_RESULTS = and_(jobs.c.state == JobState.DONE, jobs.c.results_purged_at.is_(None))
+
 
 def count_differences(engine: Engine, job_id: str | None = None) -> None:
     """Of all runs whose jobs are done and that have none yet, or of that of one job. For each, all results of two jobs
@@ -33,7 +35,7 @@ def difference_of(run: RunRecord) -> Difference | None:
 
 
 def last_job(engine: Engine, schedule_id: str, before: float = math.inf) -> JobRecord | None:
-    """That of the newest run for a time before this whose job is done."""
+    """That of the newest run for a time before this whose job is done, and whose results are still there."""
     with reading(engine) as connection:
         return _last_job(connection, schedule_id, before)
 
@@ -43,7 +45,7 @@ def _last_job(connection: Connection, schedule_id: str, before: float) -> JobRec
     query = (
         select(jobs)
         .join(schedule_runs, run.job_id == jobs.c.id)
-        .where(run.schedule_id == schedule_id, run.scheduled_for < before, jobs.c.state == JobState.DONE)
+        .where(run.schedule_id == schedule_id, run.scheduled_for < before, _HAS_RESULTS)
     )
     row = connection.execute(query.order_by(run.scheduled_for.desc()).limit(1)).one_or_none()
     return None if row is None else job_record(row)
@@ -59,7 +61,7 @@ def _uncounted(engine: Engine, job_id: str | None) -> list[tuple[RunRecord, bool
         select(schedule_runs, jobs.c.spec_json)
         .join(schedules, schedules.c.id == schedule_runs.c.schedule_id)
         .join(jobs, jobs.c.id == schedule_runs.c.job_id)
-        .where(schedules.c.incremental, jobs.c.state == JobState.DONE, schedule_runs.c.difference.is_(None))
+        .where(schedules.c.incremental, _HAS_RESULTS, schedule_runs.c.difference.is_(None))
         .order_by(schedule_runs.c.scheduled_for)
     )
     with reading(engine) as connection:
@@ -68,11 +70,12 @@ def _uncounted(engine: Engine, job_id: str | None) -> list[tuple[RunRecord, bool
 
 
 def _difference(connection: Connection, job_id: str, before: str | None) -> Difference:
-    """By one pass over both jobs' keys: a join of them would be quadratic on SQLite, which has no index of keys."""
-    mine = results.c.job_id == job_id
-    copied = and_(mine, results.c.copied_from.is_not(None), results.c.copied_from != job_id)
-    answered = and_(results.c.job_id == before, results.c.status.in_([Status.OK, Status.TRUNCATED]))
-    facts = {"here": mine, "there": results.c.job_id == before, "reused": copied, "answered": answered}
+    """By one pass over both jobs' keys: a join of them would be quadratic on SQLite, which has no index of keys. Of
+    several questions, a row is what the worst of its answers is."""
+    mine, theirs = results.c.job_id == job_id, results.c.job_id == before
+    is_copy = func.coalesce(results.c.copied_from, job_id) != job_id
+    failed = results.c.status.not_in([Status.OK, Status.TRUNCATED])
+    facts = {"here": mine, "there": theirs, "anew": and_(mine, ~is_copy), "failed": and_(theirs, failed)}
     keys = (
         select(*(func.max(case((is_so, 1), else_=0)).label(name) for name, is_so in facts.items()))
         .where(results.c.job_id.in_([job_id] if before is None else [job_id, before]))
@@ -81,9 +84,9 @@ def _difference(connection: Connection, job_id: str, before: str | None) -> Diff
     )
     kind = case(
         (keys.c.here == 0, "gone"),
-        (keys.c.reused == 1, "reused"),
+        (keys.c.anew == 0, "reused"),
         (keys.c.there == 0, "new"),
-        (keys.c.answered == 1, "changed"),
+        (keys.c.failed == 0, "changed"),
         else_="again",
     ).label("kind")
     counted: dict[str, int] = dict(connection.execute(select(kind, func.count()).group_by(kind)).all())

@@ -19,7 +19,7 @@ def answers_to(
     connection: Connection, job_id: str, prompt_hashes: Sequence[bytes], *, of_any_job: bool
 ) -> dict[bytes, Completion]:
     """Those that the job has, or else any job, or any of the job's incremental schedule, by hash: whole or cut by the
-    limit, never errors. `copied_from` is the id of the job that has it, where it may be another one."""
+    limit, never errors. `copied_from` is the id of the job that computed it, where it may be another one."""
     answered = and_(results.c.status.in_([Status.OK, Status.TRUNCATED]), *_of_jobs(connection, job_id, of_any_job))
     if connection.dialect.name == "postgresql":
         # Of a table that is new it knows too little to trust an index, and would read all of it again and again.
@@ -29,7 +29,8 @@ def answers_to(
         found |= _some_answers(connection, prompt_hashes[first : first + _AT_ONCE], answered)
     if of_any_job:
         return found
-    return {prompt_hash: replace(answer, copied_from=None) for prompt_hash, answer in found.items()}
+    # Their rows go with those that they are copies of, and need not be found again.
+    return {own: replace(answer, copied_from=None, prompt_hash=None) for own, answer in found.items()}
 
 
 def _of_jobs(connection: Connection, job_id: str, of_any_job: bool) -> Iterator[ColumnElement[bool]]:
@@ -66,4 +67,5 @@ def _some_answers(
 
 
 def _copy(job_id: str, row: Row[tuple[object, ...]]) -> Completion:
-    return replace(Completion(**row._mapping), copied_from=job_id, prompt_hash=None)
+    found = Completion(**row._mapping)
+    return replace(found, copied_from=found.copied_from or job_id)

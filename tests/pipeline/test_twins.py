@@ -28,14 +28,14 @@ def test_what_is_alone_stays_as_it_is() -> None:
     assert distinct(rows) == rows
 
 
-def test_each_row_has_the_answer_under_its_own_key_and_with_what_was_cut_of_its_own_text() -> None:
+def test_each_row_has_the_answer_under_its_own_key_and_one_is_found_again() -> None:
     prompt = Prompt(4, "a", (1, 2), cut_tokens=3, twins=(Twin(7, "b"), Twin(9, "c", 5)))
-    answer = Completion(4, "a", Status.OK, "yes", prompt_tokens=12, reused_tokens=10, output_tokens=1)
+    answer = Completion(4, "a", Status.OK, "yes", prompt_tokens=12, reused_tokens=10, output_tokens=1, prompt_hash=b"1")
     own, *copies = for_each_row(prompt, answer)
     assert own == replace(answer, cut_tokens=3)
     assert copies == [
-        replace(answer, row_id=7, key="b", reused_tokens=12),
-        replace(answer, row_id=9, key="c", reused_tokens=12, cut_tokens=5),
+        replace(answer, row_id=7, key="b", reused_tokens=12, prompt_hash=None),
+        replace(answer, row_id=9, key="c", reused_tokens=12, cut_tokens=5, prompt_hash=None),
     ]
 
 

@@ -46,7 +46,7 @@ def old(ledger, road):
 def test_answers_are_found_by_their_hashes_with_all_that_they_have_and_errors_are_not(ledger, old):
     found = ledger.answers_to("another", HASHES)
     assert set(found) == {HASHES[0], HASHES[1]}
-    assert found[HASHES[0]] == replace(WHOLE, copied_from=old.id, prompt_hash=None)
+    assert found[HASHES[0]] == replace(WHOLE, copied_from=old.id)
     assert found[HASHES[1]].status is Status.TRUNCATED
     assert ledger.answers_to("another", []) == {}
 
@@ -90,7 +90,7 @@ def test_copies_end_their_rows_and_count_as_what_they_are(ledger, engine, road, 
     assert (figures.ok, figures.truncated, figures.error, figures.copied) == (2, 1, 1, 2)
     assert [row.copied_from for row in stream_results(engine, job.id)] == [None, None, old.id, old.id]
     assert check_integrity(engine, job.id) == []
-    # What is found again is the first one.
+    # Whichever is found again, it tells of the first one.
     assert ledger.answers_to("another", HASHES)[HASHES[0]].copied_from == old.id
 
 
