@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from pipeline.errors import NotFoundError
+from pipeline.errors import NotFoundError, PipelineError
 from pipeline.notify import Notify
 from pipeline.store.database import Database
 from pipeline.store.differences import count_differences, difference_of
@@ -51,7 +51,12 @@ class Notifier:
         """Of one job, or of all; a sentence for each that could not be sent in three tries."""
         count_differences(self._database, job_id)
         while (notice := self._notices.claim(_LEASE_S, job_id)) is not None:
-            trouble = self._send(notice)
+            try:
+                trouble = self._send(notice)
+            except PipelineError:  # the moment's, such as a database that is away
+                raise
+            except Exception as fault:  # one notice holds up no other; what the fault says may be secret
+                trouble = f"A notice met a fault of the program itself: {type(fault).__name__}."
             self._notices.close(notice, trouble)
             if trouble is not None:
                 yield trouble
@@ -64,7 +69,10 @@ class Notifier:
         figures = None if job is None else progress(self._database, job.id)
         body = json.dumps(told(notice, job, run, schedule, figures), ensure_ascii=False).encode()
         spec_json = job.spec_json if job is not None else schedule.spec_json if schedule is not None else "{}"
-        notify = Notify.model_validate(json.loads(spec_json)["notify"])
+        hook = json.loads(spec_json).get("notify")
+        if hook is None:
+            return "The hook that was to be told was taken out of the job meanwhile."
+        notify = Notify.model_validate(hook)
         for pause_s in (*_PAUSES_S, None):
             try:
                 self._tell(notify, body)

@@ -62,10 +62,10 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database.dispose()
 
 
-def ended_job(database: Database, **notify: str) -> JobRecord:
+def ended_job(database: Database, name: str | None = "night", **notify: str) -> JobRecord:
     """Done, without a row."""
     spec = json.dumps({"prompt": "S3CRET of a row", "notify": Notify(**notify).model_dump()})
-    job = Ledger(database).create_job("night", spec, "", "", "")
+    job = Ledger(database).create_job(name, spec, "", "", "")
     Ledger(database).finish_cutting(job.id, 0)
     Ledger(database).complete(job.id)
     return job
@@ -135,6 +135,20 @@ def test_a_url_of_the_environment_is_read_where_the_notice_is_sent(database, hoo
 def test_a_url_that_leads_nowhere_is_told_without_it(database, environment, why):
     ended_job(database, url_env="HOOK_URL")
     assert send(database, **environment) == [f"A POST to the URL in HOOK_URL failed three times: {why}"]
+
+
+def test_a_hook_that_was_taken_away_or_makes_no_sense_any_more_holds_up_no_other(database, hook):
+    without = ended_job(database, url=hook.url)
+    Ledger(database).restate(without.id, '{"notify": null}')
+    odd = ended_job(database, None, url=hook.url)
+    Ledger(database).restate(odd.id, '{"notify": {"pigeon": "S3CRET"}}')
+    ended_job(database, None, url=hook.url)
+    assert send(database) == [
+        "The hook that was to be told was taken out of the job meanwhile.",
+        "A notice met a fault of the program itself: ValidationError.",
+    ]
+    assert len(hook.told) == 1
+    assert send(database) == []
 
 
 def test_a_command_reads_the_same(database, tmp_path):
