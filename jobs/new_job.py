@@ -18,6 +18,7 @@ from pipeline.spec import JobSpec
 from pipeline.store.queries import find_job
 from pipeline.store.records import JobRecord
 from pipeline.store.schedule_records import RunClaim
+from pipeline.store.schedule_runs import ScheduleRuns
 
 
 def submit_job(settings: Settings, spec: JobSpec, source: Source, manner: Manner, run: RunClaim | None = None) -> int:
@@ -78,9 +79,12 @@ def _create(
             run=run,
         )
     except RefusedError as error:
-        if run is not None or _known(session, spec.name) is None:
+        if _known(session, spec.name) is None:
             raise
-        raise _NameTaken from error
+        if run is None:
+            raise _NameTaken from error
+        renamed = spec.model_copy(update={"name": ScheduleRuns(session.database).rename(run)})
+        return _create(session, renamed, checkpoint, source, run, in_fleet=in_fleet)
 
 
 def _cut(session: Session, job: JobRecord, spec: JobSpec, source: Source, manner: Manner) -> None:

@@ -132,8 +132,9 @@ def resume(name: str) -> None:
     found = schedules.find(name)
     timetable = Timetable(found.cron, found.zone)
     (planned,) = timetable.next(schedules.now(), 1)
-    schedules.resume(found, planned.at.timestamp())
-    click.echo(f"{name} runs next at {planned.at:%Y-%m-%d %H:%M}, {found.zone}.")
+    was_paused = schedules.resume(found, planned.at.timestamp())
+    so = "" if was_paused else "is not paused, and "
+    click.echo(f"{name} {so}runs next at {planned.at:%Y-%m-%d %H:%M}, {found.zone}.")
 
 
 @schedule.command()

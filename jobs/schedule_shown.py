@@ -75,7 +75,7 @@ def _as_its_job(database: Database, run: RunRecord) -> RunRecord:
 
 def run_row(database: Database, schedule: ScheduleRecord, run: RunRecord) -> list[str]:
     difference = difference_of(run)
-    notes = [note for note in (run.note, Notices(database).unsent(run_id=run.id)) if note is not None]
+    notes = [note for note in (run.note, _unsent(database, run)) if note is not None]
     job = run.job_name if run.job_id is not None else ""
     rows = "" if difference is None else difference_words(difference)
     return [_local(schedule, run.scheduled_for), run.state, job, rows, " ".join(notes)]
@@ -125,24 +125,29 @@ def as_json(database: Database, schedule: ScheduleRecord, runs: list[RunRecord])
         "job": spec.model_dump(mode="json", exclude={"name", "notify"}, exclude_defaults=True),
         "notify": spec.notify and spec.notify.shown,
         "note": why_anew(database, schedule),
-        "runs": [_run_json(schedule, run) for run in runs],
+        "runs": [_run_json(database, schedule, run) for run in runs],
     }
 
 
-def _run_json(schedule: ScheduleRecord, run: RunRecord) -> dict[str, object]:
+def _run_json(database: Database, schedule: ScheduleRecord, run: RunRecord) -> dict[str, object]:
     difference = difference_of(run)
     return {
         "scheduled_for": _iso(schedule, run.scheduled_for),
         "state": run.state,
         "job": None if run.job_id is None else run.job_name,
         "note": run.note,
+        "notice_error": _unsent(database, run),
         "difference": None if difference is None else asdict(difference),
     }
 
 
+def _unsent(database: Database, run: RunRecord) -> str | None:
+    return Notices(database).unsent(run_id=run.id, job_id=run.job_id)
+
+
 def _notes(database: Database, schedule: ScheduleRecord, last: RunRecord | None) -> Iterator[str]:
-    if last is not None and last.note is not None:
-        yield last.note
+    if last is not None:
+        yield from filter(None, (last.note, _unsent(database, last)))
     anew = why_anew(database, schedule)
     if anew is not None and (last is None or anew != last.note):
         yield anew

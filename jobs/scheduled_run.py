@@ -1,6 +1,5 @@
 """Submits the job of a run of a schedule, and records with the run what became of it."""
 
-from dataclasses import replace
 from datetime import datetime
 
 import click
@@ -58,8 +57,6 @@ def _submit(session: Session, claim: RunClaim, manner: Manner) -> int:
     if claim.attempts > _MOST_ATTEMPTS:
         raise JobError(f"Its process died {_MOST_ATTEMPTS} times. Try it where you see it: pipeline schedule run-now.")
     spec = _job_of(schedule, run)
-    # Somebody must be there when the job is done, to write its file.
-    manner = replace(manner, wait=manner.wait or spec.output is not None)
     if (anew := why_anew(session.database, schedule)) is not None:
         ScheduleRuns(session.database).remark(claim, anew)
         click.echo(anew, err=True)

@@ -29,13 +29,11 @@ def tick_once(settings: Settings) -> int:
     ticker = make_ticker(database)
     try:
         with FileLock(home / "tick.lock", timeout=0):
-            status = _start_all(settings, ticker)
+            return _start_all(settings, database, ticker)
     except Timeout:
         ticker.tick(settings.lease_s, most=0)
         click.echo("Another `pipeline schedule tick` is at work here, and goes on with what is due.", err=True)
         return exit_codes.OK
-    _send(settings, database)
-    return status
 
 
 def run_at_once(settings: Settings, name: str, manner: Manner) -> int:
@@ -57,20 +55,24 @@ def run_at_once(settings: Settings, name: str, manner: Manner) -> int:
         _send(settings, database)
 
 
-def _start_all(settings: Settings, ticker: Ticker) -> int:
+def _start_all(settings: Settings, database: Database, ticker: Ticker) -> int:
     status = exit_codes.OK
-    while claims := ticker.tick(settings.lease_s, most=1):
+    while True:
+        claims = ticker.tick(settings.lease_s, most=1)
+        _send(settings, database)
+        if not claims:
+            return status
         try:
             one = submit_run(settings, claims[0], Manner(alone=False))
         except PipelineError as error:
             click.echo(f"Error: {error}", err=True)
             one = exit_codes.FAILED
+        sys.stdout.flush()
         if one == exit_codes.STOPPED:
             click.echo("The next tick goes on where this one stopped.", err=True)
+            _send(settings, database)
             return one
         status = one or status
-        sys.stdout.flush()
-    return status
 
 
 def _make_room(runs: ScheduleRuns, ticker: Ticker, schedule: ScheduleRecord) -> None:

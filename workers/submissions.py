@@ -25,6 +25,8 @@ from workers.ticker import Ticker
 _LOG = logging.getLogger(__name__)
 #: Seconds between two looks, and those that a process has, on a busy machine, until it renews its lease by itself.
 _EVERY_S, _START_S = 1.0, 60.0
+#: Processes at once: each reads an input and a tokenizer, and most schedules come at the same time.
+_MOST = 4
 
 
 def make_ticker(database: Database, clock: Callable[[], float] | None = None) -> Ticker:
@@ -45,7 +47,7 @@ class Submissions:
 
     def look(self) -> None:
         self._processes = [process for process in self._processes if process.poll() is None]
-        for claim in self._ticker.tick(_START_S):
+        for claim in self._ticker.tick(_START_S, most=_MOST - len(self._processes)):
             nowhere = subprocess.DEVNULL
             self._processes.append(subprocess.Popen(command(claim), stdin=nowhere, stdout=nowhere))
 

@@ -38,11 +38,12 @@ class Ticker:
         return self._runs.claim_all(lease_s, most)
 
     def supersede(self, run: RunRecord) -> None:
-        """It is over, and its job is cancelled."""
+        """Its job is cancelled, and it is over."""
         job_id = self._runs.supersede(run, "A later run took its place.")
         if job_id is not None:
             with suppress(RefusedError):  # done meanwhile
                 self._cancel(job_id)
+            self._runs.superseded(run)
 
     def _record(self, schedule: ScheduleRecord, now: float) -> None:
         timetable = Timetable(schedule.cron, schedule.zone)

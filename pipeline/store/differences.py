@@ -11,7 +11,7 @@ from pipeline.rows import Status
 from pipeline.store.entries import job_record
 from pipeline.store.records import JobRecord, JobState
 from pipeline.store.schedule_records import Difference, RunRecord
-from pipeline.store.schema import jobs, results, schedule_runs, schedules
+from pipeline.store.schema import UNCOUNTED_RUN, jobs, results, schedule_runs, schedules
 from pipeline.store.transactions import reading, writing
 
 _HAS_RESULTS = and_(jobs.c.state == JobState.DONE, jobs.c.results_purged_at.is_(None))
@@ -57,11 +57,11 @@ def _run_record(row: Row[Any]) -> RunRecord:
 
 def _uncounted(engine: Engine, job_id: str | None) -> list[tuple[RunRecord, bool]]:
     """Each with whether its job's rows have keys of their own."""
+    incremental = select(schedules.c.id).where(schedules.c.incremental)
     query = (
         select(schedule_runs, jobs.c.spec_json)
-        .join(schedules, schedules.c.id == schedule_runs.c.schedule_id)
         .join(jobs, jobs.c.id == schedule_runs.c.job_id)
-        .where(schedules.c.incremental, _HAS_RESULTS, schedule_runs.c.difference.is_(None))
+        .where(schedule_runs.c.schedule_id.in_(incremental), _HAS_RESULTS, UNCOUNTED_RUN)
         .order_by(schedule_runs.c.scheduled_for)
     )
     with reading(engine) as connection:

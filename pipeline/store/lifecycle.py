@@ -91,6 +91,7 @@ def complete(connection: Connection, job_id: str, now: float) -> bool:
         return False
     set_job(connection, job_id, state=JobState.DONE, finished_at=now, paused_at=None, error=None)
     notices.add(connection, Event.DONE, job, now)
+    schedule_runs.mend(connection, job_id, now)
     return True
 
 

@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, and_, exists, insert, or_, select, true, update
+from sqlalchemy import Connection, Engine, and_, exists, false, insert, or_, select, true, update
 
 from pipeline.store.records import JobRecord
 from pipeline.store.schedule_records import Event, NoticeRecord, NoticeState, RunState
-from pipeline.store.schema import notices, schedule_runs
+from pipeline.store.schema import PENDING, notices, schedule_runs
 from pipeline.store.transactions import moment, reading, writing
 
 _ENDS = (Event.DONE, Event.CANCELLED)
@@ -20,7 +20,7 @@ _AWAITED = exists().where(
     schedule_runs.c.job_id == notices.c.job_id,
     or_(
         schedule_runs.c.state == RunState.BEGUN,
-        and_(schedule_runs.c.state == RunState.RUNNING, notices.c.event.in_(_ENDS)),
+        and_(schedule_runs.c.state.in_([RunState.DUE, RunState.RUNNING]), notices.c.event.in_(_ENDS)),
     ),
 )
 
@@ -47,7 +47,7 @@ class Notices:
         """The oldest that nobody is sending, of one job or of all; None where there is none. What a job's end means for
         the run of a schedule is recorded first."""
         of_it = true() if job_id is None else notices.c.job_id == job_id
-        query = select(notices).where(notices.c.state == NoticeState.PENDING, ~_AWAITED, of_it)
+        query = select(notices).where(PENDING, ~_AWAITED, of_it)
         with reading(self._engine) as connection:
             now = moment(connection) if self._clock is None else self._clock()
             free = or_(notices.c.lease_until.is_(None), notices.c.lease_until <= now)
@@ -55,7 +55,7 @@ class Notices:
         if row is None:  # as a rule, and then nobody need wait for this
             return None
         as_seen = and_(notices.c.id == row.id, notices.c.lease_until.is_not_distinct_from(row.lease_until))
-        mine = update(notices).where(as_seen, notices.c.state == NoticeState.PENDING).values(lease_until=now + lease_s)
+        mine = update(notices).where(as_seen, PENDING).values(lease_until=now + lease_s)
         with writing(self._engine) as connection:
             return NoticeRecord(**row._mapping) if connection.execute(mine).rowcount else None
 
@@ -67,11 +67,10 @@ class Notices:
             connection.execute(update(notices).where(notices.c.id == notice.id).values(told))
 
     def unsent(self, *, job_id: str | None = None, run_id: str | None = None) -> str | None:
-        """Why the newest notice of a job or a run could not be sent; None where it could, or is still to be."""
-        of_it = and_(
-            true() if job_id is None else notices.c.job_id == job_id,
-            true() if run_id is None else notices.c.run_id == run_id,
-        )
+        """Why the newest notice of a job, or of a run or its job, could not be sent; None where it could, or is still
+        to be."""
+        subjects = ((notices.c.job_id, job_id), (notices.c.run_id, run_id))
+        of_it = or_(false(), *(column == value for column, value in subjects if value is not None))
         query = select(notices.c.error).where(of_it).order_by(notices.c.occurred_at.desc()).limit(1)
         with reading(self._engine) as connection:
             return connection.scalar(query)

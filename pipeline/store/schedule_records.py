@@ -24,10 +24,6 @@ class RunState(StrEnum):
     SKIPPED = "skipped"
 
 
-#: Of a run that is not over.
-OPEN = (RunState.DUE, RunState.BEGUN, RunState.RUNNING)
-
-
 class Event(StrEnum):
     """What a notice tells of: how a job, or a run of a schedule that has none, ended."""
 
@@ -77,7 +73,7 @@ class RunRecord:
     fence: int = 0
     attempts: int = 0
     lease_until: float | None = None  #: of one that is due: not to be begun before
-    finished_at: float | None = None
+    finished_at: float | None = None  #: of one whose place a later run took: once its job is cancelled
     difference: str | None = None  #: JSON of a Difference, once its job is done
 
 

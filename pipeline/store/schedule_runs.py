@@ -7,22 +7,21 @@ process that dies at any point leaves a run that another one goes on with.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, exists, or_, select, update
 from sqlalchemy.sql.dml import Update
 
 from pipeline.errors import RefusedError
 from pipeline.store import notices
 from pipeline.store.entries import INSERT
-from pipeline.store.records import JobState
-from pipeline.store.schedule_records import OPEN, Event, Overlap, RunClaim, RunRecord, RunState, ScheduleRecord
-from pipeline.store.schema import jobs, schedule_runs, schedules
+from pipeline.store.run_states import ENDS, after_job, claimable, is_free, is_late
+from pipeline.store.schedule_records import Event, Overlap, RunClaim, RunRecord, RunState, ScheduleRecord
+from pipeline.store.schema import OPEN_RUN, jobs, schedule_runs, schedules
 from pipeline.store.transactions import moment, reading, writing
 
-#: How the run of a job ends that the fleet has ended.
-_ENDS = {JobState.DONE: RunState.DONE, JobState.CANCELLED: RunState.CANCELLED}
-_EARLIER = schedule_runs.alias("earlier")
+_LOST = "This run of the schedule was cancelled, or another process has taken it over."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,84 +49,107 @@ class ScheduleRuns:
         with writing(self._engine) as connection:
             if not connection.execute(update(schedules).where(as_seen).values(next_at=next_at)).rowcount:
                 return False
-            recorded = [_insert(connection, schedule, run) for run in runs]
+            now = self._now(connection)
+            recorded = [_insert(connection, schedule, run, now) for run in runs]
             if runs and runs[-1].state is RunState.SKIPPED:
-                notices.add_of_run(connection, Event.SKIPPED, recorded[-1], schedule.spec_json, self._now(connection))
+                notices.add_of_run(connection, Event.SKIPPED, recorded[-1], schedule.spec_json, now)
         return True
 
     def record_now(self, schedule: ScheduleRecord, job_name: str) -> RunRecord:
         """Of this moment, besides the schedule's times."""
         with writing(self._engine) as connection:
-            run_id = _insert(connection, schedule, NewRun(self._now(connection), job_name))
+            now = self._now(connection)
+            run_id = _insert(connection, schedule, NewRun(now, job_name), now)
             return _read(connection, run_id)
 
     def open(self, schedule: ScheduleRecord) -> list[RunRecord]:
         """Those that are not over, the earliest first."""
-        of_it = and_(schedule_runs.c.schedule_id == schedule.id, schedule_runs.c.state.in_(OPEN))
+        of_it = and_(schedule_runs.c.schedule_id == schedule.id, OPEN_RUN)
         with reading(self._engine) as connection:
             found = connection.execute(select(schedule_runs).where(of_it).order_by(schedule_runs.c.scheduled_for))
             return [RunRecord(**row._mapping) for row in found]
 
     def close_ended(self) -> None:
-        """What a fleet has ended is over, and what had failed is done where a person saw to its job."""
+        """What a fleet has ended is over, or due once more where the job's file is still to be written."""
         run = schedule_runs.c
-        ended = and_(run.state == RunState.RUNNING, or_(jobs.c.id.is_(None), jobs.c.state.in_(_ENDS)))
-        mended = and_(run.state == RunState.FAILED, jobs.c.state == JobState.DONE)
         query = (
-            select(run.id, run.state.label("was"), jobs.c.state, jobs.c.finished_at)
+            select(run.id, jobs.c.state, jobs.c.finished_at, jobs.c.spec_json)
             .outerjoin_from(schedule_runs, jobs, jobs.c.id == run.job_id)
-            .where(or_(ended, mended))
+            .where(OPEN_RUN, run.state == RunState.RUNNING, or_(jobs.c.id.is_(None), jobs.c.state.in_(ENDS)))
         )
         with reading(self._engine) as connection:
-            found = connection.execute(query).all()
-        for run_id, was, state, finished_at in found:
-            over: dict[str, object] = {"state": _ENDS.get(state, RunState.FAILED), "finished_at": finished_at}
-            if state is None:
-                over["note"] = "Its job was deleted before it was done."
-            elif was is RunState.FAILED:
-                over["note"] = None
+            found, now = connection.execute(query).all(), self._now(connection)
+        for row in found:
+            running = update(schedule_runs).where(run.id == row.id, run.state == RunState.RUNNING)
             with writing(self._engine) as connection:
-                connection.execute(update(schedule_runs).where(run.id == run_id, run.state == was).values(over))
+                connection.execute(running.values(after_job(row, now)))
 
     def overlapped(self) -> list[RunRecord]:
         """Those that a later run of their schedule, which is due, is to take the place of; and those whose place is
-        taken, but whose job goes on, since whoever was to cancel it died."""
+        taken, but whose job is not cancelled, since whoever was to do it died."""
         later = schedule_runs.alias("later")
         is_due = exists().where(
             later.c.schedule_id == schedule_runs.c.schedule_id,
             later.c.scheduled_for > schedule_runs.c.scheduled_for,
+            later.c.finished_at.is_(None),
             later.c.state == RunState.DUE,
         )
-        goes_on = and_(schedule_runs.c.state == RunState.CANCELLED, jobs.c.state.not_in(_ENDS))
+        gives_way = and_(schedules.c.overlap == Overlap.CANCEL, is_due)
         query = (
             select(schedule_runs)
             .join(schedules, schedules.c.id == schedule_runs.c.schedule_id)
-            .outerjoin(jobs, jobs.c.id == schedule_runs.c.job_id)
-            .where(schedules.c.overlap == Overlap.CANCEL, is_due, or_(schedule_runs.c.state.in_(OPEN), goes_on))
+            .where(OPEN_RUN, or_(schedule_runs.c.state == RunState.CANCELLED, gives_way))
         )
         with reading(self._engine) as connection:
             return [RunRecord(**row._mapping) for row in connection.execute(query)]
 
     def supersede(self, run: RunRecord, note: str) -> str | None:
-        """Whoever is at it can make it no job any more; the id of the one that it has."""
+        """Whoever is at it can make it no job any more. The id of the one that it has, and then it is over when
+        `superseded` is told that this is cancelled."""
+        its = schedule_runs.c.id == run.id
         with writing(self._engine) as connection:
-            still_open = and_(schedule_runs.c.id == run.id, schedule_runs.c.state.in_(OPEN))
-            over = {"state": RunState.CANCELLED, "note": note, "finished_at": self._now(connection)}
-            fence = schedule_runs.c.fence + 1
-            connection.execute(update(schedule_runs).where(still_open).values(over | {"fence": fence}))
-            return _read(connection, run.id).job_id
+            given_way = {"state": RunState.CANCELLED, "note": note, "fence": schedule_runs.c.fence + 1}
+            connection.execute(update(schedule_runs).where(its, OPEN_RUN).values(given_way))
+            job_id = _read(connection, run.id).job_id
+            if job_id is None:
+                self._close_superseded(connection, its)
+            return job_id
+
+    def superseded(self, run: RunRecord) -> None:
+        with writing(self._engine) as connection:
+            self._close_superseded(connection, schedule_runs.c.id == run.id)
+
+    def _close_superseded(self, connection: Connection, its: ColumnElement[bool]) -> None:
+        over = {"finished_at": self._now(connection), "lease_until": None}
+        connection.execute(update(schedule_runs).where(its, OPEN_RUN).values(over))
 
     def claim_all(self, lease_s: float, most: int | None = None) -> list[RunClaim]:
         """What may be begun now, or lost its process, and is not held up by an earlier run of its schedule; the
-        earliest first, so many at most."""
-        with reading(self._engine) as connection:
-            now = self._now(connection)
-            found = connection.execute(_claimable(now).order_by(schedule_runs.c.scheduled_for).limit(most)).all()
-        if not found:  # as a rule, and then nobody need wait for this
+        earliest first, so many at most. What comes too late for its schedule's grace time is skipped."""
+        while True:
+            with reading(self._engine) as connection:
+                now = self._now(connection)
+                found = connection.execute(claimable(now).order_by(schedule_runs.c.scheduled_for)).all()
+            late = [row for row in found if is_late(row, now)]
+            if not late:
+                break
+            self._skip(late)
+        if not found[:most]:  # as a rule, and then nobody need wait for this
             return []
         with writing(self._engine) as connection:
-            claims = [_claim(connection, row.id, row.fence, now, lease_s) for row in found]
+            claims = [_claim(connection, row.id, row.fence, now, lease_s) for row in found[:most]]
             return [claim for claim in claims if claim is not None]
+
+    def _skip(self, late: Sequence[Row[*tuple[Any, ...]]]) -> None:
+        with writing(self._engine) as connection:
+            now = self._now(connection)
+            for row in late:
+                note = " ".join(filter(None, ("It could not be started within its grace time.", row.note)))
+                over = {"state": RunState.SKIPPED, "note": note, "finished_at": now, "lease_until": None}
+                free = and_(is_free(now), schedule_runs.c.id == row.id, schedule_runs.c.fence == row.fence)
+                changed = update(schedule_runs).where(free).values(over | {"fence": row.fence + 1})
+                if connection.execute(changed).rowcount:
+                    notices.add_of_run(connection, Event.SKIPPED, row.id, row.spec_json, now)
 
     def claim(self, run: RunRecord, lease_s: float) -> RunClaim | None:
         """This one, as it was seen; None where another process has it."""
@@ -143,7 +165,16 @@ class ScheduleRuns:
     def hand_over(self, claim: RunClaim) -> None:
         """Its job is with a fleet."""
         with writing(self._engine) as connection:
-            connection.execute(_held(claim).values(state=RunState.RUNNING, lease_until=None))
+            connection.execute(_held(claim).values(state=RunState.RUNNING, lease_until=None, attempts=0))
+
+    def rename(self, claim: RunClaim) -> str:
+        """Another name for its job, since its own was taken meanwhile. Raises RefusedError for a claim that no longer
+        holds."""
+        with writing(self._engine) as connection:
+            name = _free_name(connection, _read(connection, claim.run_id).job_name)
+            if not connection.execute(_held(claim).values(job_name=name)).rowcount:
+                raise RefusedError(_LOST)
+            return name
 
     def remark(self, claim: RunClaim, note: str) -> None:
         with writing(self._engine) as connection:
@@ -173,12 +204,18 @@ class ScheduleRuns:
 def link(connection: Connection, claim: RunClaim, job_id: str) -> None:
     """The run's job is this one. Raises RefusedError where it has one, or another process has the run by now."""
     if not connection.execute(_held(claim).where(schedule_runs.c.job_id.is_(None)).values(job_id=job_id)).rowcount:
-        raise RefusedError("This run of the schedule was cancelled, or another process has taken it over.")
+        raise RefusedError(_LOST)
 
 
 def unlink(connection: Connection, job_id: str) -> None:
     """The job is forgotten."""
     connection.execute(update(schedule_runs).where(schedule_runs.c.job_id == job_id).values(job_id=None))
+
+
+def mend(connection: Connection, job_id: str, now: float) -> None:
+    """The run failed, and a person saw to its job, which is done."""
+    failed = and_(schedule_runs.c.job_id == job_id, schedule_runs.c.state == RunState.FAILED)
+    connection.execute(update(schedule_runs).where(failed).values(state=RunState.DONE, finished_at=now, note=None))
 
 
 def is_begun(connection: Connection, job_id: str) -> bool:
@@ -187,11 +224,14 @@ def is_begun(connection: Connection, job_id: str) -> bool:
     return bool(connection.scalar(select(exists().where(of_it))))
 
 
-def _insert(connection: Connection, schedule: ScheduleRecord, run: NewRun) -> str:
+def _insert(connection: Connection, schedule: ScheduleRecord, run: NewRun, now: float) -> str:
     """The id of the run of that time, which may be there already."""
     there = and_(schedule_runs.c.schedule_id == schedule.id, schedule_runs.c.scheduled_for == run.scheduled_for)
     job_name = _free_name(connection, run.job_name) if run.state is RunState.DUE else run.job_name
-    record = RunRecord(uuid4().hex, schedule.id, run.scheduled_for, run.state, job_name, note=run.note)
+    over_at = None if run.state is RunState.DUE else now
+    record = RunRecord(
+        uuid4().hex, schedule.id, run.scheduled_for, run.state, job_name, note=run.note, finished_at=over_at
+    )
     into = INSERT[connection.dialect.name](schedule_runs)
     connection.execute(into.on_conflict_do_nothing(index_elements=["schedule_id", "scheduled_for"]), asdict(record))
     run_id: str = connection.scalars(select(schedule_runs.c.id).where(there)).one()
@@ -210,30 +250,9 @@ def _free_name(connection: Connection, wished: str) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _claimable(now: float) -> Select[tuple[str, int]]:
-    run = schedule_runs.c
-    held_up = exists().where(
-        _EARLIER.c.schedule_id == run.schedule_id,
-        _EARLIER.c.scheduled_for < run.scheduled_for,
-        _EARLIER.c.state.in_(OPEN),
-    )
-    return (
-        select(run.id, run.fence)
-        .join(schedules, schedules.c.id == run.schedule_id)
-        .where(_is_free(now), schedules.c.paused_at.is_(None), ~held_up)
-    )
-
-
-def _is_free(now: float) -> ColumnElement[bool]:
-    """Due, and not put off; or the process that had begun it is dead."""
-    run = schedule_runs.c
-    is_due = and_(run.state == RunState.DUE, or_(run.lease_until.is_(None), run.lease_until <= now))
-    return or_(is_due, and_(run.state == RunState.BEGUN, run.lease_until <= now))
-
-
 def _claim(connection: Connection, run_id: str, fence: int, now: float, lease_s: float) -> RunClaim | None:
     run = schedule_runs.c
-    free = and_(run.id == run_id, run.fence == fence, _is_free(now))
+    free = and_(run.id == run_id, run.fence == fence, is_free(now))
     lease = {"lease_until": now + lease_s, "fence": fence + 1, "attempts": run.attempts + 1}
     begun = lease | {"state": RunState.BEGUN, "note": None}
     found = connection.execute(update(schedule_runs).where(free).values(begun).returning(run.attempts)).one_or_none()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, replace
 
-from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy import Connection, Engine, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from pipeline.errors import NotFoundError, RefusedError, nearest
@@ -32,10 +32,13 @@ class Schedules:
             ) from error
 
     def replace(self, schedule: ScheduleRecord) -> ScheduleRecord:
-        """The one of its name is as given from now on; its runs stay. Raises NotFoundError."""
+        """The one of its name is as given from now on; its runs stay, and so does a time of theirs that has come and
+        that nobody has seen yet. Raises NotFoundError."""
         with writing(self._engine) as connection:
             before = _named(connection, schedule.name)
             found = replace(schedule, **{field: getattr(before, field) for field in _KEPT})
+            if (before.cron, before.zone) == (found.cron, found.zone):
+                found = replace(found, next_at=min(before.next_at, found.next_at))
             connection.execute(update(schedules).where(schedules.c.id == found.id).values(asdict(found)))
             return found
 
@@ -71,10 +74,16 @@ class Schedules:
 
     def pause(self, schedule: ScheduleRecord) -> None:
         """None of its times count until it is resumed."""
-        self._set(schedule, paused_at=self.now())
+        now = self.now()
+        with writing(self._engine) as connection:
+            connection.execute(update(schedules).where(schedules.c.id == schedule.id).values(paused_at=now))
 
-    def resume(self, schedule: ScheduleRecord, next_at: float) -> None:
-        self._set(schedule, paused_at=None, next_at=next_at)
+    def resume(self, schedule: ScheduleRecord, next_at: float) -> bool:
+        """False, and nothing happened, where it is not paused."""
+        paused = and_(schedules.c.id == schedule.id, schedules.c.paused_at.is_not(None))
+        with writing(self._engine) as connection:
+            resumed = update(schedules).where(paused).values(paused_at=None, next_at=next_at)
+            return bool(connection.execute(resumed).rowcount)
 
     def remove(self, schedule: ScheduleRecord) -> None:
         """With what is known of its runs. Their jobs stay, and those that are not done go on."""
@@ -86,10 +95,6 @@ class Schedules:
         """Seconds since the epoch, by the clock that schedules follow."""
         with reading(self._engine) as connection:
             return moment(connection) if self._clock is None else self._clock()
-
-    def _set(self, schedule: ScheduleRecord, **values: object) -> None:
-        with writing(self._engine) as connection:
-            connection.execute(update(schedules).where(schedules.c.id == schedule.id).values(values))
 
 
 def _named(connection: Connection, name: str) -> ScheduleRecord:

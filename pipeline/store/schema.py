@@ -35,7 +35,7 @@ from pipeline.store.records import BatchState, JobState, Role, ShardState, Worke
 from pipeline.store.schedule_records import Event, NoticeState, Overlap, RunState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0011"
+SCHEMA_VERSION = "0012"
 
 metadata = MetaData()
 
@@ -165,17 +165,17 @@ batches = Table(
 CRASHED = and_(batches.c.finished_at.is_(None), batches.c.crashes > literal_column("0"))
 
 
-def _index_of(name: str, which: ColumnElement[bool]) -> None:
-    """Some batches, in the order of their keys: a job's, or everybody's, are found without a walk over all others."""
-    Index(name, batches.c.job_id, batches.c.batch_no, sqlite_where=which, postgresql_where=which)
+def _index_of(name: str, which: ColumnElement[bool], *columns: Column[object]) -> None:
+    """Some rows, in the order of these columns: they are found without a walk over all others."""
+    Index(name, *columns, sqlite_where=which, postgresql_where=which)
 
 
 # Tests of null, unlike those of a bound state, let both databases use an index. What is under way is little, whatever
 # the size of the jobs.
-_index_of("batches_open", batches.c.finished_at.is_(None))
-_index_of("batches_enqueued", batches.c.enqueued_at.is_not(None))
-_index_of("batches_leased", batches.c.lease_until.is_not(None))
-_index_of("batches_crashed", CRASHED)
+_index_of("batches_open", batches.c.finished_at.is_(None), batches.c.job_id, batches.c.batch_no)
+_index_of("batches_enqueued", batches.c.enqueued_at.is_not(None), batches.c.job_id, batches.c.batch_no)
+_index_of("batches_leased", batches.c.lease_until.is_not(None), batches.c.job_id, batches.c.batch_no)
+_index_of("batches_crashed", CRASHED, batches.c.job_id, batches.c.batch_no)
 
 results = Table(
     "results",
@@ -210,8 +210,7 @@ results = Table(
     Column("question", AnyText),
 )
 
-_HASHED = results.c.prompt_hash.is_not(None)
-Index("results_hashed", results.c.prompt_hash, sqlite_where=_HASHED, postgresql_where=_HASHED)
+_index_of("results_hashed", results.c.prompt_hash.is_not(None), results.c.prompt_hash)
 
 workers = Table(
     "workers",
@@ -273,6 +272,12 @@ schedule_runs = Table(
 )
 Index("schedule_runs_job", schedule_runs.c.job_id)
 
+#: Not over yet.
+OPEN_RUN = schedule_runs.c.finished_at.is_(None)
+UNCOUNTED_RUN = schedule_runs.c.difference.is_(None)
+_index_of("schedule_runs_open", OPEN_RUN, schedule_runs.c.schedule_id, schedule_runs.c.scheduled_for)
+_index_of("schedule_runs_uncounted", UNCOUNTED_RUN, schedule_runs.c.schedule_id)
+
 # An outbox: written in the transaction that records the end, and sent by whoever claims it.
 notices = Table(
     "notices",
@@ -287,3 +292,8 @@ notices = Table(
     Column("error", AnyText),
 )
 Index("notices_job", notices.c.job_id)
+_index_of("notices_run", notices.c.run_id.is_not(None), notices.c.run_id)
+
+#: Still to be sent. No bound value, so that the databases know their index.
+PENDING = notices.c.state == literal_column(f"'{NoticeState.PENDING}'")
+_index_of("notices_pending", PENDING, notices.c.occurred_at)

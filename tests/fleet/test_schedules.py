@@ -33,7 +33,8 @@ def test_a_submission_that_is_killed_is_gone_on_with(postgresql_fleet: Fleet, ro
         return [found.name for found in list_jobs(fleet.engine) if found.id not in before]
 
     with fleet.held("cutting"):
-        schedules.resume(night, schedules.now())
+        schedules.pause(night)
+        assert schedules.resume(night, schedules.now())
         fleet.until(new_jobs)
         (submission,) = started_by(fleet.processes["dispatcher"].pid)
         os.kill(submission, signal.SIGKILL)

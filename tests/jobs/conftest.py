@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from jobs.cli import cli
@@ -248,3 +249,26 @@ def at_shard(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[str], 
         monkeypatch.setattr(Ledger, "add_shard", and_then)
 
     return install
+
+
+@pytest.fixture
+def job_file(rows: Path, tiny_model: Path) -> Callable[..., Path]:
+    """Writes a job's file beside the rows, on which it has a pattern."""
+
+    def write(**fields: object) -> Path:
+        usual = {"inputs": "rows*.csv", "model": str(tiny_model), "prompt": "Say: {text}", "key": "id", "max_tokens": 2}
+        path = rows.parent / "job.yaml"
+        path.write_text(yaml.safe_dump({name: value for name, value in (usual | fields).items() if value is not None}))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def add(run: Callable[..., Result], job_file: Callable[..., Path]) -> Callable[..., Result]:
+    """At times that hardly come, so that none comes by itself."""
+
+    def add_one(name: str = "night", *more: str, job: dict[str, object] | None = None) -> Result:
+        return run("schedule", "add", name, "--cron", "0 2 29 2 *", "--job", str(job_file(**(job or {}))), *more)
+
+    return add_one

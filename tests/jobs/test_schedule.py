@@ -1,54 +1,11 @@
 """`pipeline schedule`, from adding one to what came of its nights."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from click.testing import Result
 
-from pipeline.store.ledger import Ledger
-from pipeline.store.queries import list_jobs
-from pipeline.store.records import JobState
-from pipeline.store.schedules import Schedules
-from tests.jobs.conftest import BROKER
-from workers import notifier, submissions
-from workers.submissions import Submissions, make_ticker
-
-
-@pytest.fixture
-def job_file(rows: Path, tiny_model: Path) -> Callable[..., Path]:
-    """Writes a job's file beside the rows, on which it has a pattern."""
-
-    def write(**fields: object) -> Path:
-        usual = {"inputs": "rows*.csv", "model": str(tiny_model), "prompt": "Say: {text}", "key": "id", "max_tokens": 2}
-        path = rows.parent / "job.yaml"
-        path.write_text(yaml.safe_dump({name: value for name, value in (usual | fields).items() if value is not None}))
-        return path
-
-    return write
-
-
-@pytest.fixture
-def add(run: Callable[..., Result], job_file: Callable[..., Path]) -> Callable[..., Result]:
-    """At times that hardly come, so that none comes by itself."""
-
-    def add_one(name: str = "night", *more: str, job: dict[str, object] | None = None) -> Result:
-        return run("schedule", "add", name, "--cron", "0 2 29 2 *", "--job", str(job_file(**(job or {}))), *more)
-
-    return add_one
-
-
-def tell(run: Callable[..., Result], name: str = "night") -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(run("schedule", "show", name, "--json").stdout)
-    return told
-
-
-def make_due(desk, name: str = "night", ago_s: float = 60.0) -> None:
-    schedules = Schedules(desk.database)
-    schedules.resume(schedules.find(name), schedules.now() - ago_s)
+from tests.jobs.schedules import tell
+from workers import notifier
 
 
 def test_a_schedule_is_added_shown_paused_resumed_and_removed(run, add, rows):
@@ -151,103 +108,6 @@ def test_answers_of_others_are_not_taken_over_and_what_a_run_copies_from_itself_
     told = run("schedule", "run-now", "night", PIPELINE_SHARD_ROWS="2").stdout
     assert "1 of them copied" in told
     assert "nightly   6 new, beside" in told
-
-
-def test_without_a_fleet_a_tick_runs_what_is_due_and_one_that_fails_holds_up_no_other(desk, run, add, tmp_path):
-    hook = tmp_path / "told"
-    add("broken", "--notify-command", f"cat > {hook}", job={"inputs": "later.csv"})
-    add("night")
-    make_due(desk, "broken", 120)
-    make_due(desk)
-    result = run("schedule", "tick")
-    assert result.exit_code == 1
-    assert "later.csv does not exist" in result.stderr
-    assert json.loads(hook.read_text())["error"].startswith(f"{tmp_path}/later.csv does not exist")
-    assert tell(run, "broken")["runs"][0] | {"scheduled_for": None} == {
-        "scheduled_for": None,
-        "state": "failed",
-        "job": None,
-        "note": f"{tmp_path}/later.csv does not exist. Check the name, and the folder that you are in.",
-        "difference": None,
-    }
-    assert [(job.name[:6], job.state) for job in list_jobs(desk.database)] == [("night-", JobState.DONE)]
-    (tmp_path / "later.csv").write_text("id,text\na,b\n")
-    make_due(desk, "broken")
-    assert run("schedule", "tick").exit_code == 0
-    assert [found["state"] for found in tell(run, "broken")["runs"]] == ["done", "failed"]
-    assert run("schedule", "tick").stdout == ""
-
-
-def test_ctrl_c_leaves_a_run_to_the_next_tick(desk, run, add, at_shard):
-    add()
-
-    def interrupt(job_id: str) -> None:
-        raise KeyboardInterrupt
-
-    at_shard(1, interrupt)
-    assert run("schedule", "run-now", "night", PIPELINE_SHARD_ROWS="2").exit_code == 130
-    assert tell(run)["runs"][0]["state"] == "due"
-    at_shard(9, interrupt)
-    assert run("schedule", "tick").exit_code == 0
-    assert tell(run)["runs"][0]["state"] == "done"
-    assert [job.state for job in list_jobs(desk.database)] == [JobState.DONE]
-
-
-def test_what_a_person_cancelled_meanwhile_is_not_gone_on_with(desk, run, add, at_shard):
-    add()
-
-    def interrupt(job_id: str) -> None:
-        raise KeyboardInterrupt
-
-    at_shard(1, interrupt)
-    run("schedule", "run-now", "night", PIPELINE_SHARD_ROWS="2")
-    at_shard(9, interrupt)
-    (job,) = list_jobs(desk.database)
-    assert run("cancel", job.name).exit_code == 0
-    assert run("schedule", "tick").exit_code == 0
-    assert tell(run)["runs"][0]["state"] == "cancelled"
-    assert [job.state for job in list_jobs(desk.database)] == [JobState.CANCELLED]
-
-
-def test_while_a_run_is_not_over_none_is_begun_by_hand(desk, run, add):
-    add()
-    assert run("schedule", "run-now", "night", **BROKER).exit_code == 0
-    result = run("schedule", "run-now", "night", **BROKER)
-    assert (result.exit_code, "pipeline cancel night-" in result.stderr) == (4, True)
-    (held_up,) = tell(run)["runs"]
-    assert (held_up["state"], held_up["note"]) == ("running", None)
-    Ledger(desk.database).pause(list_jobs(desk.database)[0].id, "The model does not load.")
-    assert "It is paused: The model does not load." in run("schedule", "list").stdout
-
-
-def test_a_dispatcher_hands_a_run_to_the_fleet_by_a_process_of_its_own(desk, run, add, monkeypatch):
-    """The process is this one, so that the test is quick."""
-    started: list[list[str]] = []
-
-    class Started:
-        def __init__(self, command: list[str], **streams: int) -> None:
-            started.append(command)
-
-        def poll(self) -> None:
-            return None
-
-    monkeypatch.setattr(submissions.subprocess, "Popen", Started)
-    add()
-    make_due(desk)
-    dispatcher = Submissions(make_ticker(desk.database))
-    for _ in range(2):
-        dispatcher.look()
-    (command,) = started
-    assert command[1:5] == ["-m", "jobs", "schedule", "submit-run"]
-    for _ in range(2):  # a message that comes twice starts one job
-        assert run(*command[3:], **BROKER).exit_code == 0
-    (job,) = list_jobs(desk.database)
-    (told,) = tell(run)["runs"]
-    assert (job.fleet, job.state, job.name) == (True, JobState.RUNNING, told["job"])
-    assert (told["state"], told["job"]) == ("running", f"night-{told['scheduled_for'][:10]}")
-    Ledger(desk.database).cancel(job.id, lambda shard: [])
-    dispatcher.look()
-    assert tell(run)["runs"][0]["state"] == "cancelled"
 
 
 def test_the_hook_of_a_job_file_is_told_and_fails_no_job(run, job_file, tmp_path, monkeypatch):

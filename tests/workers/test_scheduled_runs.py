@@ -3,9 +3,10 @@
 import pytest
 
 from pipeline.errors import RefusedError
+from pipeline.store.notices import Notices
 from pipeline.store.queries import find_job, list_jobs
 from pipeline.store.records import JobState
-from pipeline.store.schedule_records import Overlap, RunState
+from pipeline.store.schedule_records import Event, Overlap, RunState
 from pipeline.store.schedule_runs import NewRun
 from tests.workers.nights import DAY, HOUR, KINDS, LEASE_S, SPEC
 
@@ -43,7 +44,8 @@ def test_or_takes_the_place_of_the_old_one(nights):
     assert find_job(nights.database, old.id).state is JobState.CANCELLED
 
 
-def test_where_the_ticker_dies_before_it_cancels_the_old_job_the_next_one_does(nights):
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_the_ticker_dies_before_it_cancels_the_old_job_no_other_is_begun_until_one_does(nights):
     nights.add(overlap=Overlap.CANCEL)
     nights.now += 15 * HOUR
     old = nights.submit(nights.tick()[0])
@@ -52,9 +54,14 @@ def test_where_the_ticker_dies_before_it_cancels_the_old_job_the_next_one_does(n
     nights.runs.record(schedule, [NewRun(schedule.next_at, "new")], schedule.next_at + DAY)
     (overlapped,) = nights.runs.overlapped()
     assert nights.runs.supersede(overlapped, "") == old.id
+    assert nights.runs.claim_all(LEASE_S) == []  # of one that had looked for what is overlapped before
     assert find_job(nights.database, old.id).state is JobState.RUNNING
-    assert len(nights.tick()) == 1
+    (claim,) = nights.tick()
     assert find_job(nights.database, old.id).state is JobState.CANCELLED
+    nights.submit(claim)
+    nights.ledger.revive(old.id)  # a person may
+    nights.tick()
+    assert find_job(nights.database, old.id).state is JobState.RUNNING
 
 
 def test_a_run_that_was_being_submitted_is_cancelled_too_and_makes_no_job(nights):
@@ -146,3 +153,36 @@ def test_a_run_that_failed_is_done_once_a_person_saw_to_its_job(nights):
     nights.ledger.complete(job.id)
     nights.tick()
     assert (nights.states(), nights.notes()) == ([("02 02:00", RunState.DONE)], [None])
+
+
+def test_where_a_job_has_a_file_the_run_is_not_over_before_somebody_has_written_it(nights):
+    spec = '{"output": "reviews.parquet", "notify": {"command": "true"}}'
+    nights.add()
+    nights.now += 15 * HOUR
+    (claim,) = nights.tick()
+    job = nights.ledger.create_job("reviews", spec, "", "", "", fleet=True, run=claim)
+    nights.ledger.finish_cutting(job.id, 0)
+    nights.runs.hand_over(claim)
+    nights.ledger.pause(job.id, "All workers died.")
+    nights.ledger.unpause(job.id)
+    nights.ledger.complete(job.id)
+    notices = Notices(nights.database, nights.clock)
+    assert [getattr(notices.claim(LEASE_S), "event", None) for _ in range(2)] == [Event.FAILED, None]
+    nights.now += DAY - 1
+    (claim,) = nights.tick()
+    run = nights.run(claim)
+    assert (run.state, run.job_id, run.attempts) == (RunState.BEGUN, job.id, 1)
+    nights.runs.end(claim, RunState.DONE)
+    assert [getattr(notices.claim(LEASE_S), "event", None) for _ in range(2)] == [Event.FAILED, Event.DONE]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_name_that_is_taken_before_the_job_is_made_gets_a_number_too(nights):
+    nights.add()
+    nights.now += 15 * HOUR
+    (claim,) = nights.tick()
+    assert nights.runs.rename(claim) == nights.run(claim).job_name == "reviews-2027-06-02-2"
+    nights.now += LEASE_S
+    nights.tick()
+    with pytest.raises(RefusedError, match="another process"):
+        nights.runs.rename(claim)

@@ -1,6 +1,7 @@
 """Times of schedules that have come, over nights on which the clock changes, and nights on which nobody was there."""
 
 import threading
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from pipeline.store.notices import Notices
 from pipeline.store.queries import list_jobs
 from pipeline.store.schedule_records import Event, RunClaim, RunState
 from pipeline.store.schedule_runs import NewRun
-from tests.workers.nights import DAY, HOUR, KINDS, Nights
+from tests.workers.nights import DAY, HOUR, KINDS, LEASE_S, SPEC, Nights
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,8 @@ def test_who_looked_at_the_clock_too_early_records_nothing_and_a_time_that_comes
     late = NewRun(as_seen.next_at, "late", RunState.SKIPPED)
     assert not nights.runs.record(as_seen, [late], as_seen.next_at)
     assert nights.schedules.find("night").next_at == as_seen.next_at + DAY
-    nights.schedules.resume(as_seen, as_seen.next_at)
+    nights.schedules.pause(as_seen)
+    assert nights.schedules.resume(as_seen, as_seen.next_at)
     assert nights.tick() == []
     assert nights.states() == [("02 02:00", RunState.BEGUN)]
 
@@ -97,7 +99,9 @@ def test_times_of_a_paused_schedule_do_not_count(nights):
     schedule = nights.add()
     nights.schedules.pause(schedule)
     nights.now += 3 * DAY
+    assert not nights.runs.record(schedule, [NewRun(schedule.next_at, "as it was seen before")], schedule.next_at + DAY)
     assert nights.tick() == []
+    assert nights.states() == []
     nights.schedules.resume(schedule, nights.now + HOUR)
     nights.now += HOUR
     assert len(nights.tick()) == 1
@@ -110,3 +114,41 @@ def test_many_missed_times_are_told_up_to_a_bound(nights):
     assert len(nights.tick()) == 1
     assert len(nights.states()) == 51
     assert str(nights.notes()[0]).endswith(" 69 before it were too.")
+
+
+def test_a_time_that_has_come_stays_where_the_job_is_read_again_or_what_is_not_paused_is_resumed(nights):
+    schedule = nights.add()
+    nights.at("2027-06-02T02:03")
+    assert not nights.schedules.resume(schedule, schedule.next_at + DAY)
+    nights.schedules.replace(replace(schedule, id="other", job_name="read-again", next_at=schedule.next_at + DAY))
+    (claim,) = nights.tick()
+    assert (nights.run(claim).job_name, nights.states()) == ("read-again", [("02 02:00", RunState.BEGUN)])
+
+
+def test_of_another_cron_line_only_times_from_then_on_count(nights):
+    schedule = nights.add()
+    nights.at("2027-06-02T02:03")
+    nights.schedules.replace(replace(schedule, cron="0 4 * * *", next_at=nights.now + HOUR))
+    assert nights.tick() == []
+    assert nights.states() == []
+
+
+def test_of_a_paused_schedule_nothing_is_started_but_what_has_its_job_goes_on(nights):
+    schedule = nights.add()
+    nights.now += 15 * HOUR
+    assert nights.ticker.tick(LEASE_S, most=0) == []
+    nights.schedules.pause(schedule)
+    assert nights.tick() == []
+    assert nights.states() == [("02 02:00", RunState.DUE)]
+    nights.schedules.resume(schedule, nights.now + DAY)
+    (dead,) = nights.tick()
+    job = nights.ledger.create_job("reviews", SPEC, "", "", "", run=dead)
+    nights.schedules.pause(schedule)
+    nights.ledger.finish_cutting(job.id, 0)
+    nights.ledger.complete(job.id)
+    assert Notices(nights.database, nights.clock).claim(1.0) is None
+    nights.now += LEASE_S
+    (claim,) = nights.tick()
+    assert nights.run(claim).job_id == job.id
+    nights.runs.end(claim, RunState.DONE)
+    assert Notices(nights.database, nights.clock).claim(1.0) is not None
