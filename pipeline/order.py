@@ -60,7 +60,7 @@ def foretell_order(spec: JobSpec, source: Source, shard_rows: int) -> Order | No
         return None
     pool = read_pool(source, shape.columns, shard_rows, most_rows, far=not taken)
     texts = list(_texts(shape, pool))
-    if sum(map(len, texts)) <= shard_rows:
+    if sum(map(len, texts)) <= shard_rows or not any(map(any, texts)):
         return None
     return _foretold(spec, shape.columns[0], texts, pool.n_rows, shard_rows)
 

@@ -80,6 +80,10 @@ def test_there_is_nothing_to_choose(foretold, fields):
     assert foretold([PAGES[row % 40] for row in range(120)], **fields) is None
 
 
+def test_rows_that_all_render_to_no_text_have_nothing_to_share(foretold):
+    assert foretold([""] * 120, prompt="{page}", raw=True) is None
+
+
 def test_what_fits_in_a_shard_and_what_can_be_read_but_once_are_not_looked_at(foretold):
     assert foretold([PAGES[0], PAGES[1]] * 16) is None
     stream = resolve(["-"], io.BytesIO(b'{"page": "a"}\n' * 100))
