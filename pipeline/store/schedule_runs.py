@@ -147,7 +147,7 @@ class ScheduleRuns:
                 note = " ".join(filter(None, ("It could not be started within its grace time.", row.note)))
                 over = {"state": RunState.SKIPPED, "note": note, "finished_at": now, "lease_until": None}
                 free = and_(is_free(now), schedule_runs.c.id == row.id, schedule_runs.c.fence == row.fence)
-                changed = update(schedule_runs).where(free).values(over | {"fence": row.fence + 1})
+                changed = update(schedule_runs).where(free).values(over)
                 if connection.execute(changed).rowcount:
                     notices.add_of_run(connection, Event.SKIPPED, row.id, row.spec_json, now)
 

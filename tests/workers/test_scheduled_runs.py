@@ -168,6 +168,8 @@ def test_where_a_job_has_a_file_the_run_is_not_over_before_somebody_has_written_
     nights.ledger.complete(job.id)
     notices = Notices(nights.database, nights.clock)
     assert [getattr(notices.claim(LEASE_S), "event", None) for _ in range(2)] == [Event.FAILED, None]
+    assert nights.ticker.tick(LEASE_S, most=0) == []
+    assert (nights.states(), notices.claim(LEASE_S)) == ([("02 02:00", RunState.DUE)], None)
     nights.now += DAY - 1
     (claim,) = nights.tick()
     run = nights.run(claim)
