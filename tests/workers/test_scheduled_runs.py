@@ -141,6 +141,7 @@ def test_a_name_that_is_taken_gets_a_number(nights):
     assert names == ["reviews-2027-06-02-2", "reviews-2027-06-02-3"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_failed_is_done_once_a_person_saw_to_its_job(nights):
     nights.add()
     nights.now += 15 * HOUR
@@ -155,6 +156,7 @@ def test_a_run_that_failed_is_done_once_a_person_saw_to_its_job(nights):
     assert (nights.states(), nights.notes()) == ([("02 02:00", RunState.DONE)], [None])
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_where_a_job_has_a_file_the_run_is_not_over_before_somebody_has_written_it(nights):
     spec = '{"output": "reviews.parquet", "notify": {"command": "true"}}'
     nights.add()

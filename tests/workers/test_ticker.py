@@ -116,6 +116,7 @@ def test_many_missed_times_are_told_up_to_a_bound(nights):
     assert str(nights.notes()[0]).endswith(" 69 before it were too.")
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_time_that_has_come_stays_where_the_job_is_read_again_or_what_is_not_paused_is_resumed(nights):
     schedule = nights.add()
     nights.at("2027-06-02T02:03")
@@ -133,6 +134,7 @@ def test_of_another_cron_line_only_times_from_then_on_count(nights):
     assert nights.states() == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_of_a_paused_schedule_nothing_is_started_but_what_has_its_job_goes_on(nights):
     schedule = nights.add()
     nights.now += 15 * HOUR

@@ -138,6 +138,7 @@ def test_the_end_of_a_schedules_job_is_told_once_its_run_is_over(ledger, engine,
     assert [(found.event, found.job_id) for found in due(notices)] == [(Event.DONE, job.id)]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_fails_is_told_with_its_job_or_without(ledger, engine, clock, notices):
     runs = ScheduleRuns(engine, clock)
     night = ScheduleRecord("s", "n", "0 2 * * *", "UTC", SPEC, "n", "n.yaml", 1.0, Overlap.SKIP, False, 0.0, clock.now)
@@ -148,3 +149,14 @@ def test_a_run_that_fails_is_told_with_its_job_or_without(ledger, engine, clock,
     runs.end(claim, RunState.FAILED, "There is no input.")
     runs.end(claim, RunState.FAILED, "Twice is once.")
     assert [(found.event, found.job_id, found.run_id) for found in due(notices)] == [(Event.FAILED, None, run.id)]
+    other = runs.claim(runs.record_now(night, "n"), LEASE_S)
+    assert other is None  # of the same moment
+    clock.now += 1
+    later = runs.claim(runs.record_now(night, "n"), LEASE_S)
+    assert later is not None
+    job = ledger.create_job("n", SPEC, "", "", "", run=later)
+    runs.end(later, RunState.DONE)
+    ledger.cancel(job.id, lambda shard: [])
+    notices.close(notices.claim(LEASE_S), "It answered with status 500.")
+    assert notices.unsent(run_id=later.run_id, job_id=job.id) == "It answered with status 500."
+    assert notices.unsent(run_id=run.id) is None
