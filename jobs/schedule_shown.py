@@ -1,5 +1,6 @@
 """Schedules, their runs and their next times, as `schedule list`, `show` and `next` tell them."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -38,13 +39,14 @@ def difference_words(difference: Difference) -> str:
     return ", ".join(f"{counts[name]:,} {word}" for name, word in _WORDS.items() if counts[name]) or "no rows"
 
 
-def why_anew(database: Database, schedule: ScheduleRecord) -> str | None:
-    """Of an incremental schedule, what has changed since its last run so that all rows will be answered anew."""
-    before = last_job(database, schedule.id) if schedule.incremental else None
-    if before is None:
+def why_anew(database: Database, schedule: ScheduleRecord, before: float = math.inf) -> str | None:
+    """Of an incremental schedule, what has changed since its last run for a time before this, so that all rows will be
+    answered anew."""
+    last = last_job(database, schedule.id, before) if schedule.incremental else None
+    if last is None:
         return None
     spec = JobSpec.model_validate_json(schedule.spec_json)
-    return asks_anew(spec, _model_digest(spec), before)
+    return asks_anew(spec, _model_digest(spec), last)
 
 
 def list_row(database: Database, schedule: ScheduleRecord) -> list[str]:

@@ -135,18 +135,22 @@ def test_a_dispatcher_hands_a_run_to_the_fleet_by_a_process_of_its_own(desk, run
 
 def test_once_a_fleets_job_is_done_another_process_writes_its_file(desk, run, add, dispatcher, tmp_path):
     output = tmp_path / "out.jsonl"
-    add(job={"output": str(output)})
-    make_due(desk)
+    add("night", "--incremental")
+    assert run("schedule", "run-now", "night").exit_code == 0
+    add("night", "--incremental", "--replace", job={"output": str(output), "prompt": "Tell: {text}"})
+    make_due(desk, ago_s=0)
     (command,) = dispatcher.look()
     assert run(*command, **BROKER).exit_code == 0
-    (job,) = list_jobs(desk.database)
-    assert run("pause", job.name).exit_code == 0
-    assert run("resume", job.name, "--here").exit_code == 0
+    name = tell(run)["runs"][0]["job"]
+    assert run("pause", name).exit_code == 0
+    assert run("resume", name, "--here").exit_code == 0
     output.unlink()
     (command,) = dispatcher.look()
     assert tell(run)["runs"][0]["state"] == "begun"
     assert run(*command, **BROKER).exit_code == 0
-    assert tell(run)["runs"][0]["state"] == "done"
+    (told, _) = tell(run)["runs"]
+    assert told["state"] == "done"
+    assert told["note"].startswith("The prompt has changed since the last run, ")
     assert len(output.read_text().splitlines()) == 5
 
 
