@@ -19,6 +19,7 @@ from pipeline.openai.endpoints import CONTENT, Usual
 from pipeline.openai.groups import Group, digest, sort_batch
 from pipeline.openai.requests import Refusal
 from pipeline.openai.responses import error_line, output_line
+from pipeline.openai.sorted_batches import sorted_batches
 from pipeline.prompts.limits import CUTTING
 from pipeline.rows import Completion, Status
 from pipeline.settings import Settings
@@ -42,7 +43,7 @@ def answer_batch(
     found = digest(files.batch, usual)
     name = name or f"batch-{digest(files.batch, usual, model)[:10]}"
     session = Session.open(settings)
-    sorted_batch = sort_batch(files.batch, settings.make_home() / "batches" / found, usual)
+    sorted_batch = sort_batch(files.batch, sorted_batches(settings.make_home()) / found, usual)
     # What is wrong with a flag is no fault of the lines, and the longest name is that of the last group.
     build_spec(_fixed(files.batch, model, f"{name}-{len(sorted_batch.groups)}") | {"messages_column": CONTENT})
     sources, faults = [_refused(sorted_batch.refusals)], list[SpecError | ModelError]()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ from pipeline.ingest.faults import reading, writing
 from pipeline.ingest.places import written
 from pipeline.openai.endpoints import CONTENT, Terms, Usual
 from pipeline.openai.requests import Refusal, Request, read_request
+from pipeline.openai.sorted_batches import MANIFEST
 
 #: Each is a job of its own, which loads the model anew.
 _MOST_GROUPS = 100
@@ -51,12 +53,13 @@ def sort_batch(batch: Path, directory: Path, usual: Usual) -> Groups:
 
     Raises InputError, JobError, or TryAgain for a full disk.
     """
-    manifest = directory / "groups.json"
+    manifest = directory / MANIFEST
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
         with FileLock(directory / "sorting.lock"):
             if not manifest.exists():
                 _write(manifest, *_sort(batch, directory, usual))
+            os.utime(manifest)
     facts = json.loads(manifest.read_bytes())
     return Groups(
         [Group(directory / name, Terms(**terms)) for name, terms in facts["groups"]],
@@ -102,6 +105,9 @@ def _sort(batch: Path, directory: Path, usual: Usual) -> tuple[list[tuple[str, T
                 groups[key] = (f"{len(groups) + 1:03}.jsonl", request.terms)
                 files[key] = opened.enter_context(written(str(directory / groups[key][0])))
             files[key].writelines(_rows(request))
+    for name, _ in groups.values():
+        # The same lines, sorted once more after a purge, are the same input, which is known by its time, too.
+        os.utime(directory / name, (0, 0))
     return list(groups.values()), refusals
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 from pathlib import Path
 
@@ -6,6 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from jobs.cli import cli
+from pipeline.openai.endpoints import Usual
+from pipeline.openai.groups import Group, sort_batch
 from pipeline.store.integrity import check_integrity
 from pipeline.store.purge import ended_before, purge
 from pipeline.store.queries import find_job
@@ -62,9 +65,9 @@ def test_a_job_whose_shards_are_gone_says_so(desk, run, old):
 
 def test_results_go_last_and_are_missed_with_a_sentence(desk, run, old):
     told = run("purge", "--older-than", "30d", "--yes").stdout.splitlines()
-    assert [line.partition(":")[0] for line in told] == ["shards", "tokens", "results"]
-    assert told[1] == "tokens: nothing to delete."
-    assert told[2].endswith("which the database fills again.")
+    assert [line.partition(":")[0] for line in told] == ["batches", "shards", "tokens", "results"]
+    assert told[2] == "tokens: nothing to delete."
+    assert told[3].endswith("which the database fills again.")
     for command in (
         ["results", "old"],
         ["retry", "old"],
@@ -74,7 +77,7 @@ def test_results_go_last_and_are_missed_with_a_sentence(desk, run, old):
         assert "Error: The answers of old were purged on 20" in run(*command).stderr
     assert run("status", "old").stdout.startswith("old is done: 6 rows finished.")
     assert check_integrity(desk.database, old.id) == []
-    assert run("purge", "--older-than", "30d", "--yes").stdout.count("nothing to delete") == 3
+    assert run("purge", "--older-than", "30d", "--yes").stdout.count("nothing to delete") == 4
 
 
 def test_tokens_are_deleted_whatever_attempt_wrote_them(desk, run, old):
@@ -124,3 +127,39 @@ def test_each_part_is_asked_for(desk, environment, old, monkeypatch):
     assert "Delete the answers, of 1 job: about 1 KiB? [y/N]: y" in told.stdout
     assert len(shard_files(desk, old)) == 2
     assert find_job(desk.database, "old").results_purged_at is not None
+
+
+@pytest.fixture
+def sorted_batch(desk):
+    """What is kept of a batch file of one line, asked for long ago."""
+
+    def sort(name: str) -> Group:
+        batch, directory = desk.home / f"{name}.jsonl", desk.home / "batches" / name
+        request = {"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "S3CRET"}}
+        batch.write_text(json.dumps(request))
+        (group,) = sort_batch(batch, directory, Usual(9, "last")).groups
+        os.utime(directory / "groups.json", (0, 0))
+        return group
+
+    return sort
+
+
+def test_what_was_kept_of_a_batch_file_is_deleted_but_for_what_a_job_still_reads(desk, run, sorted_batch):
+    desk.clock.now -= LONG_AGO
+    of_nobody, old, going_on, recent = map(sorted_batch, ("of_nobody", "old", "going_on", "recent"))
+    desk.ledger.cancel(desk.cutting("old", inputs=[str(old.rows)]).id, lambda shard: [])
+    desk.cutting("cutting", inputs=[str(going_on.rows)])
+    desk.clock.now += LONG_AGO
+    sort_batch(desk.home / "recent.jsonl", recent.rows.parent, Usual(9, "last"))
+    told = run("purge", "--older-than", "30d", "--batches", "--yes").stdout
+    assert told == "batches: 1 KiB freed, of 2 files.\n"
+    assert sorted(path.name for path in (desk.home / "batches").iterdir()) == ["going_on", "recent"]
+    assert not any(group.rows.exists() for group in (of_nobody, old))
+
+
+def test_a_batch_file_that_is_sorted_again_after_a_purge_is_the_same_input(run, sorted_batch):
+    before = sorted_batch("one").rows.stat()
+    run("purge", "--older-than", "30d", "--batches", "--yes")
+    after = sorted_batch("one").rows.stat()
+    assert after.st_ctime_ns != before.st_ctime_ns
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
