@@ -5,8 +5,10 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import asdict
 from datetime import UTC, datetime
 from urllib.error import HTTPError, URLError
@@ -141,7 +143,7 @@ def _run(command: str, body: bytes, timeout_s: float) -> None:
             process.communicate(body, timeout=timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            raise _Unsent(f"It took longer than {timeout_s:g} seconds.") from None
+            raise _too_long(timeout_s) from None
     if process.returncode:
         raise _Unsent(f"It ended with status {process.returncode}.")
 
@@ -154,6 +156,26 @@ class _Nowhere(HTTPRedirectHandler):
 
 
 def _post(url: str, body: bytes, timeout_s: float) -> None:
+    """One deadline over all of it, since a server that says a little now and then is within every timeout of a socket.
+    The thread that such a one holds is left to it."""
+    answered = Future[None]()
+
+    def send() -> None:
+        try:
+            _request(url, body, timeout_s)
+        except BaseException as error:
+            answered.set_exception(error)
+        else:
+            answered.set_result(None)
+
+    threading.Thread(target=send, name="webhook", daemon=True).start()
+    try:
+        answered.result(timeout_s)
+    except TimeoutError:
+        raise _too_long(timeout_s) from None
+
+
+def _request(url: str, body: bytes, timeout_s: float) -> None:
     """The URL is never part of an error: it may be a secret."""
     try:
         request = Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - only http and https are opened
@@ -167,5 +189,11 @@ def _post(url: str, body: bytes, timeout_s: float) -> None:
         raise _Unsent("What it names is no URL such as https://example.com/hook.") from None
     except (URLError, http.client.HTTPException, OSError) as error:
         reason = error.reason if isinstance(error, URLError) else error
+        if isinstance(reason, TimeoutError):
+            raise _too_long(timeout_s) from None
         why = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
         raise _Unsent(f"It cannot be reached: {why}.") from None
+
+
+def _too_long(timeout_s: float) -> _Unsent:
+    return _Unsent(f"It took longer than {timeout_s:g} seconds.")

@@ -1,8 +1,10 @@
 """Hooks that are told of ends: a real server on this machine, and real commands."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -149,6 +151,35 @@ def test_a_hook_that_was_taken_away_or_makes_no_sense_any_more_holds_up_no_other
     ]
     assert len(hook.told) == 1
     assert send(database) == []
+
+
+@pytest.fixture(params=[b"HTTP/1.1 100 Continue\r\n\r\n", b""], ids=["says a little", "says nothing"])
+def holding(request) -> Iterator[str]:
+    """The URL of a server that comes to no end, whatever its client's sockets wait for."""
+    over = threading.Event()
+
+    def hold(server: socket.socket) -> None:
+        held = []
+        while not over.is_set():
+            with suppress(TimeoutError):
+                held.append(server.accept()[0])
+            for connection in held:
+                with suppress(OSError):
+                    connection.sendall(request.param)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.02)
+        thread = threading.Thread(target=hold, args=(server,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        over.set()
+        thread.join()
+
+
+def test_a_webhook_has_one_deadline_whatever_it_says_in_between(database, holding):
+    ended_job(database, url=holding)
+    (trouble,) = send(database, timeout_s=0.1)
+    assert trouble.endswith("/... failed three times: It took longer than 0.1 seconds.")
 
 
 def test_a_command_reads_the_same(database, tmp_path):
