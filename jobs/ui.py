@@ -1,12 +1,17 @@
 """`pipeline ui`: the reports of all jobs in a browser, as they are at each moment."""
 
 import ipaddress
+import re
 import secrets
 
 import click
 
+from pipeline.errors import SpecError
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
+
+#: What a program may send as a token (RFC 6750), and a browser in an address.
+_TOKEN = re.compile("[A-Za-z0-9._~+/-]+=*")
 
 
 @click.command(short_help="Show all jobs in a browser.")
@@ -29,6 +34,11 @@ def ui(host: str, port: int) -> None:
 
     settings = Settings.from_environment()
     token = settings.ui_token
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise SpecError(
+            "PIPELINE_UI_TOKEN must be of letters from A to Z, digits and - . _ ~ + /, and may end in =, since "
+            "browsers and proxies change others. `openssl rand -hex 24` makes one."
+        )
     made = None if token is not None or _is_local(host) else secrets.token_urlsafe(24)
     with SiteServer(Site(open_database(settings), settings, token or made), host, port) as server:
         click.echo(_told(host, server.server_address[1], given=token is not None, made=made))

@@ -1,14 +1,15 @@
 """The pages of all jobs, by their addresses. It only reads, and shows no text of a row."""
 
+import hashlib
 import hmac
 import math
+import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from jobs.pages.page import jobs_page, message_page, report_page
 from jobs.standing import State, all_standings, standing
@@ -46,16 +47,16 @@ class Site:
     def answer(self, target: str, headers: Mapping[str, str]) -> Answer:
         """`target` is the path with its query; the names of `headers` are as they were sent."""
         path, _, query = target.partition("?")
-        given = parse_qs(query).get("token", [""])[0]
+        sent = {name.lower(): value for name, value in headers.items()}
         if self._token is None:
-            if not _is_local(headers.get("Host", "")):
+            if not _is_local(sent.get("host", "")):
                 return _told(HTTPStatus.FORBIDDEN, "It answers only where it is called localhost.")
-        elif given and self._is_token(given):
-            cookie = f"{_COOKIE}={given}; HttpOnly; SameSite=Lax; Path=/"
-            # Two slashes would lead to another site.
-            here = f"/{path.lstrip('/')}"
+        elif _are_equal(_token_in(query), self._token):
+            cookie = f"{_COOKIE}={_kept(self._token)}; HttpOnly; SameSite=Lax; Path=/"
+            # Two slashes, of either kind, would lead to another site.
+            here = re.sub(r"[/\\]+", "/", f"/{path}")
             return Answer(HTTPStatus.SEE_OTHER, "", {"Location": here, "Set-Cookie": cookie})
-        elif not self._is_token(_token_of(headers)):
+        elif not _knows(self._token, sent):
             told = "Add ?token= and the token to the address. It was shown where pipeline ui was started."
             return _told(HTTPStatus.UNAUTHORIZED, told)
         try:
@@ -81,9 +82,6 @@ class Site:
                 return Answer(HTTPStatus.OK, report_page(job, went, refresh_s=refresh_s, overview="/"))
         raise NotFoundError(f"There is no page {path}.")
 
-    def _is_token(self, text: str) -> bool:
-        return self._token is not None and hmac.compare_digest(text.encode(), self._token.encode())
-
 
 def _is_local(host: str) -> bool:
     """By the name that a browser was told to go to."""
@@ -93,16 +91,36 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _token_of(headers: Mapping[str, str]) -> str:
-    """As a browser keeps it, or as a program sends it."""
-    kind, _, token = headers.get("Authorization", "").partition(" ")
-    if kind == "Bearer":
-        return token
-    try:
-        cookie = SimpleCookie(headers.get("Cookie", "")).get(_COOKIE)
-    except CookieError:
-        return ""
-    return "" if cookie is None else cookie.value
+def _knows(token: str, headers: Mapping[str, str]) -> bool:
+    """As a program sends it, or as a browser keeps it."""
+    kind, _, sent = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and _are_equal(sent.strip(), token):
+        return True
+    return any(_are_equal(cookie, _kept(token)) for cookie in _cookies(headers.get("cookie", "")))
+
+
+def _kept(token: str) -> str:
+    """In a cookie: of letters that it may hold, and not the token itself."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _cookies(header: str) -> Iterator[str]:
+    """Ours, whatever other applications of this host keep beside them: the standard library's reader drops all for one
+    that it does not understand."""
+    for part in header.split(";"):
+        name, _, value = part.partition("=")
+        if name.strip() == _COOKIE:
+            yield value.strip()
+
+
+def _token_in(query: str) -> str:
+    """A plus is one, and no space, as a token may hold it."""
+    given = (part.partition("=") for part in query.split("&"))
+    return next((unquote(value) for name, _, value in given if name == "token"), "")
+
+
+def _are_equal(text: str, secret: str) -> bool:
+    return hmac.compare_digest(text.encode(), secret.encode())
 
 
 def _told(status: HTTPStatus, message: str) -> Answer:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from urllib.parse import quote
 
 import pytest
 
@@ -106,10 +107,54 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(desk, gu
     desk.done("night")
     answer = guarded.answer("/jobs/night?token=secret", {"Host": "any"})
     assert (answer.status, answer.headers["Location"], answer.body) == (303, "/jobs/night", "")
-    assert answer.headers["Set-Cookie"] == "pipeline_token=secret; HttpOnly; SameSite=Lax; Path=/"
-    assert guarded.answer("//evil.example?token=secret", {}).headers["Location"] == "/evil.example"
-    assert guarded.answer("/jobs/night", {"Cookie": "a=b; pipeline_token=secret"}).status == 200
+    cookie, *rest = answer.headers["Set-Cookie"].split("; ")
+    assert rest == ["HttpOnly", "SameSite=Lax", "Path=/"]
+    assert "secret" not in cookie
+    assert guarded.answer("/jobs/night", {"Cookie": cookie}).status == 200
     assert guarded.answer("/jobs/night", {"Authorization": "Bearer secret"}).status == 200
+
+
+def cookie_of(site: Site, token: str) -> str:
+    return site.answer(f"/?token={token}", {}).headers["Set-Cookie"].partition(";")[0]
+
+
+@pytest.mark.parametrize(
+    "others", ["a=b; {}", '{}; x="', "x=\xff; {}; y=1", "pipeline_token=old; {}", "{};", "\x00;{}"]
+)
+def test_cookies_of_others_hide_ours_not(guarded, others):
+    assert guarded.answer("/", {"Cookie": others.format(cookie_of(guarded, "secret"))}).status == 200
+
+
+def test_names_of_headers_and_of_the_scheme_are_read_in_either_case(desk, site, guarded):
+    assert site.answer("/", {"host": "localhost"}).status == 200
+    assert guarded.answer("/", {"cookie": cookie_of(guarded, "secret")}).status == 200
+    assert guarded.answer("/", {"authorization": "bearer secret"}).status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "/\\evil.example", "/\\/evil.example", "\\\\evil.example", "///evil.example"]
+)
+def test_a_token_leads_to_no_other_site(guarded, path):
+    assert guarded.answer(f"{path}?token=secret", {}).headers["Location"] == "/evil.example"
+
+
+def test_an_address_of_another_site_is_a_path_of_ours(guarded):
+    assert guarded.answer("http://evil.example/?token=secret", {}).headers["Location"] == "/http:/evil.example/"
+
+
+@pytest.mark.parametrize("token", ["abc+def/gh==", "a.b~c-d_e"])
+def test_a_token_is_taken_as_it_stands_and_as_it_is_quoted(desk, token):
+    site = Site(desk.database, desk.settings, token)
+    for written in (token, quote(token, safe="")):
+        assert site.answer("/", {"Cookie": cookie_of(site, written)}).status == 200
+
+
+@pytest.mark.parametrize("token", ["a;b", "a b", 'a"b', "pässe", "a&b", "100%", "=a"])
+def test_a_token_that_could_not_be_sent_is_refused_without_being_shown(run, token):
+    refused = run("ui", "--port", "0", PIPELINE_UI_TOKEN=token)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("Error: PIPELINE_UI_TOKEN must be of letters")
+    assert token not in refused.stderr
 
 
 def test_it_is_served_closed_to_all_that_a_page_may_not_do(desk, served, capsys):
