@@ -11,8 +11,11 @@ def _as_webhook(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("a webhook is a URL such as https://example.com/hook")
-    if parts.password:
-        raise ValueError("the URL of the webhook holds a password, which must not be kept; give url_env")
+    if "@" in parts.netloc:
+        raise ValueError(
+            "the URL of the webhook holds a user or a password before its host, which must not be kept, and is never "
+            "sent; leave it out, and give url_env where the URL is secret"
+        )
     return url
 
 

@@ -207,6 +207,7 @@ def test_a_command_that_hangs_is_ended_with_all_that_it_started(database, tmp_pa
         ({"command": "true", "url": "https://example.com"}, "one of command, url and url_env"),
         ({"url": "example.com"}, "https://example.com/hook"),
         ({"url": "https://user:secret@example.com"}, "must not be kept"),
+        ({"url": "https://token@example.com"}, "must not be kept"),
         ({"url_env": "https://example.com"}, "the name of an environment variable"),
     ],
 )
