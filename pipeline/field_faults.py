@@ -1,7 +1,8 @@
-"""What pydantic finds wrong with a job's fields, told to a person in a sentence."""
+"""What is wrong with a job's fields, told to a person in a sentence."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from pipeline.errors import nearest
@@ -29,6 +30,27 @@ def sentence(fault: Any, known: Sequence[str]) -> str:
     message = str(fault["msg"]).removeprefix("Value error, ")
     end = "" if message.endswith(("?", ".")) else "."
     return f"{field}: {message}{end}" if field else f"{message[:1].upper()}{message[1:]}{end}"
+
+
+def text_faults(fields: Mapping[str, Any]) -> list[str]:
+    """Of texts, wherever they stand, that a database cannot keep; PostgreSQL reads no JSON that has a NUL in it."""
+    return list(dict.fromkeys(fault for name, value in fields.items() for fault in _text_faults(value, name)))
+
+
+def _text_faults(value: object, place: str) -> Iterator[str]:
+    match value:
+        case str() | PurePath():
+            if "\0" in (text := str(value)):
+                yield f"{place} holds a NUL character, which no database keeps. Take it out."
+            if any("\ud800" <= character <= "\udfff" for character in text):
+                yield f"{place} holds half of a surrogate pair, which is no text. Take it out."
+        case Mapping():
+            for name, each in value.items():
+                yield from _text_faults(str(name), place)
+                yield from _text_faults(each, f"{place}.{name}")
+        case list() | tuple():
+            for each in value:
+                yield from _text_faults(each, place)
 
 
 def _bound(fault: Any) -> str | None:

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from pipeline.errors import SpecError
-from pipeline.field_faults import NO_SOURCE, sentence
+from pipeline.field_faults import NO_SOURCE, sentence, text_faults
 from pipeline.notify import Notify
 from pipeline.prompt_fields import NO_PROMPT, PROMPTS, Examples, Messages, Tools, Variables, prompt_fault
 from pipeline.question import FIELDS, Question, QuestionList, alone, beside_fault
@@ -256,6 +256,8 @@ class JobSpec(BaseModel):
 
 def build_spec(fields: dict[str, Any]) -> JobSpec:
     """Validate; raises SpecError with one sentence a fault, and the nearest name for an unknown field."""
+    if unkept := text_faults(fields):
+        raise SpecError("\n".join(unkept))
     faults = [] if any(fields.get(name) is not None for name in PROMPTS) else [NO_PROMPT]
     try:
         spec = JobSpec.model_validate(fields)

@@ -40,7 +40,10 @@ _MOMENT: dict[str, Callable[[_Any], _Any]] = {
 #: What a job was asked for, by the field's name.
 _FIELD: dict[str, Callable[[str], _Any]] = {
     "sqlite": lambda name: func.json_extract(jobs.c.spec_json, f"$.{name}"),
-    "postgresql": lambda name: func.json_extract_path_text(cast(jobs.c.spec_json, JSON), name),
+    # It reads no JSON that has a NUL anywhere, as an earlier version kept it.
+    "postgresql": lambda name: func.json_extract_path_text(
+        cast(func.replace(jobs.c.spec_json, r"\u0000", r"\ufffd"), JSON), name
+    ),
 }
 
 

@@ -1,4 +1,5 @@
 import datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
     ("fields", "message"),
     [
         ({"chioces": "a,b"}, 'There is no field "chioces" in a job. Did you mean "choices"?'),
+        ({"prompt": "a\0b"}, "prompt holds a NUL character, which no database keeps. Take it out."),
         ({"zzz": 1}, 'There is no field "zzz" in a job.'),
         ({"model": None}, "model: Input should be a valid string."),
         ({"dtype": "int4"}, "--dtype must be 'auto', 'float32', 'bfloat16' or 'float16', and not 'int4'."),
@@ -195,3 +197,24 @@ def test_what_makes_no_sense_is_a_sentence(fields, message):
 def test_a_select_without_a_database_asks_for_the_database():
     with pytest.raises(SpecError, match="--sql needs the URL of one database; give --from, such as"):
         build_spec({"sql": "SELECT 1", "model": "m", "prompt": "Say {text}"})
+
+
+@pytest.mark.parametrize(
+    ("character", "why"),
+    [
+        ("\0", "holds a NUL character, which no"),
+        ("\ud800", "holds half of a surrogate pair, which is no"),
+    ],
+)
+def test_what_no_database_keeps_is_refused_wherever_it_stands(character, why):
+    fields = {
+        "system": character,
+        "stop": ["a", f"b{character}", character],
+        "template_vars": {"a": {"b": [character]}, f"c{character}": 1},
+        "questions": [{"name": "q", "choices": ["x", character]}],
+        "output": Path(f"a{character}.csv"),
+    }
+    with pytest.raises(SpecError) as told:
+        build_spec(FIELDS | fields)
+    places = ["system", "stop", "template_vars.a.b", "template_vars", "questions.choices", "output"]
+    assert [line.partition(f" {why}")[0] for line in str(told.value).splitlines()] == places

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -55,3 +56,11 @@ def test_a_cancelled_job_has_nothing_waiting(engine, road, ledger):
     ledger.cancel(job.id, road.keys)
     [told] = rows(engine, "SELECT state, cancelled, waiting FROM v_jobs")
     assert told == {"state": "cancelled", "cancelled": 6, "waiting": 0}
+
+
+def test_a_job_whose_prompt_has_a_nul_hides_no_other(engine, ledger):
+    for name, prompt in (("nul", "a\0b"), ("escaped", r"a\u0000b"), ("plain", "ab")):
+        ledger.create_job(name, json.dumps({"prompt": prompt, "model": "m"}), "", "", "")
+    assert rows(engine, "SELECT job, model FROM v_jobs ORDER BY job") == [
+        {"job": name, "model": "m"} for name in ("escaped", "nul", "plain")
+    ]
