@@ -9,7 +9,7 @@ from jobs.job_name import job_argument
 from jobs.notices import send_notices
 from jobs.tables import counted, unit
 from pipeline.settings import Settings
-from pipeline.store.database import open_database
+from pipeline.store.database import existing_database
 from pipeline.store.ledger import Ledger
 from pipeline.store.queries import find_job, progress
 from workers.keys import keys_of
@@ -26,7 +26,7 @@ def cancel(job: str) -> None:
     Example:
       pipeline cancel moods
     """
-    database = open_database(Settings.from_environment())
+    database = existing_database(Settings.from_environment())
     found = find_job(database, job)
     Ledger(database).cancel(found.id, partial(keys_of, database))
     figures = progress(database, found.id)

@@ -7,16 +7,17 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.fleet import Fleet
 from jobs.tables import size
-from pipeline.errors import JobError, PipelineError
+from pipeline.errors import JobError, NotFoundError, PipelineError
 from pipeline.inference.checkpoint import SMALL_MODEL, resolve_checkpoint
 from pipeline.settings import Settings
-from pipeline.store.database import open_database
+from pipeline.store.database import Database, existing_database
 from pipeline.store.records import Role
 from pipeline.store.registry import Registry
 from pipeline.store.schema import SCHEMA_VERSION
@@ -94,23 +95,42 @@ def _numbers(version: str) -> list[int]:
 
 
 def _home(settings: Settings) -> str:
-    return str(settings.make_home())
+    home = settings.home.absolute()
+    if home.exists():
+        return str(settings.make_home())
+    replace(settings, home=_nearest(home)).make_home()
+    return f"{home}, which the first job makes"
+
+
+def _nearest(directory: Path) -> Path:
+    """It, or the one above it that is there."""
+    return next(path for path in (directory, *directory.parents) if path.is_dir())
+
+
+@contextmanager
+def _database_there(settings: Settings) -> Iterator[Database | None]:
+    """None where the first job is to make it."""
+    try:
+        database = existing_database(settings)
+    except NotFoundError:
+        yield None
+        return
+    try:
+        yield database
+    finally:
+        database.dispose()
 
 
 def _database(settings: Settings) -> str:
-    database = open_database(settings)
-    try:
+    with _database_there(settings) as database:
+        if database is None:
+            return "none yet; the first job makes it"
         return f"{database_name(database)}, version {SCHEMA_VERSION}"
-    finally:
-        database.dispose()
 
 
 def _clock(settings: Settings) -> str:
-    database = open_database(settings)
-    try:
-        ahead = time.time() - Registry(database).now()
-    finally:
-        database.dispose()
+    with _database_there(settings) as database:
+        ahead = 0.0 if database is None else time.time() - Registry(database).now()
     if abs(ahead) > _MOST_SKEW_S:
         raise JobError(
             f"This machine's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the database's, and "
@@ -121,8 +141,7 @@ def _clock(settings: Settings) -> str:
 
 def _disk(settings: Settings) -> str:
     home = settings.home.absolute()
-    place = next(path for path in (home, *home.parents) if path.is_dir())
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(_nearest(home)).free
     if free < _LEAST_DISK:
         raise JobError(f"Only {_gib(free)} are free where {home} lies; {_gib(_LEAST_DISK)} should be. Free some space.")
     return f"{_gib(free)} free"
@@ -173,11 +192,8 @@ def _broker(settings: Settings) -> str:
 
 
 def _fleet(settings: Settings) -> str:
-    database = open_database(settings)
-    try:
-        fleet = Fleet.seen(database)
-    finally:
-        database.dispose()
+    with _database_there(settings) as database:
+        fleet = Fleet((), 0.0) if database is None else Fleet.seen(database)
     if failed := [worker for role in _WORKERS for worker in fleet.failed(role)]:
         told = " ".join(f"The {worker.role} worker on {worker.host} has given up: {worker.note}" for worker in failed)
         raise JobError(told)

@@ -18,12 +18,10 @@ def _begin_with(context: click.Context, parameter: click.Parameter, incomplete: 
     # What a shell asks for in the midst of a line must be quick, and the database's library takes a while to import.
     from pipeline.errors import PipelineError
     from pipeline.settings import Settings
-    from pipeline.store.database import open_database
-    from pipeline.store.queries import list_jobs
+    from pipeline.store.glance import states_by_name
 
-    settings = Settings.from_environment()
     try:
-        jobs = list_jobs(open_database(settings))
+        found = states_by_name(Settings.from_environment())
     except PipelineError:
         return []
-    return [CompletionItem(job.name, help=job.state) for job in jobs if job.name.startswith(incomplete)]
+    return [CompletionItem(name, help=state) for name, state in found.items() if name.startswith(incomplete)]

@@ -7,9 +7,9 @@ import click
 
 from jobs.standing import Standing, all_standings
 from jobs.tables import Column, print_table
+from pipeline.errors import NotFoundError
 from pipeline.settings import Settings
-from pipeline.store.database import open_database
-from pipeline.store.transactions import database_name
+from pipeline.store.database import existing_database, no_jobs
 
 _COLUMNS = (
     Column("NAME"),
@@ -34,16 +34,24 @@ def jobs(as_json: bool) -> None:
     Example:
       pipeline jobs
     """
-    settings = Settings.from_environment()
-    database = open_database(settings)
-    standings = all_standings(database, settings)
+    try:
+        standings = _all(Settings.from_environment())
+    except NotFoundError as none:
+        click.echo("[]" if as_json else none, err=not as_json)
+        return
     if as_json:
         click.echo(json.dumps([standing.as_json() for standing in standings], indent=2, ensure_ascii=False))
-    elif standings:
-        print_table(_COLUMNS, map(_cells, standings))
     else:
-        there = f"There are no jobs yet in {database_name(database)}."
-        click.echo(f"{there} `pipeline submit --help` tells how to begin.", err=True)
+        print_table(_COLUMNS, map(_cells, standings))
+
+
+def _all(settings: Settings) -> list[Standing]:
+    """Raises NotFoundError where there are none."""
+    database = existing_database(settings)
+    standings = all_standings(database, settings)
+    if not standings:
+        raise NotFoundError(no_jobs(database))
+    return standings
 
 
 def _cells(standing: Standing) -> list[str]:

@@ -8,7 +8,7 @@ from jobs.job_name import job_argument
 from jobs.tables import unit
 from pipeline.errors import RefusedError
 from pipeline.settings import Settings
-from pipeline.store.database import open_database
+from pipeline.store.database import existing_database
 from pipeline.store.ledger import Ledger
 from pipeline.store.queries import find_job, progress
 
@@ -25,7 +25,7 @@ def pause(job: str) -> None:
     Example:
       pipeline pause moods
     """
-    database = open_database(Settings.from_environment())
+    database = existing_database(Settings.from_environment())
     found = find_job(database, job)
     if not found.fleet:
         raise RefusedError(

@@ -14,7 +14,7 @@ from jobs.time_span import TimeSpan
 from pipeline.errors import RefusedError
 from pipeline.openai.sorted_batches import delete_batch, taken_up, unused
 from pipeline.settings import Settings
-from pipeline.store.database import Database, open_database
+from pipeline.store.database import Database, existing_database
 from pipeline.store.purge import Part, ended_before, held_bytes
 from pipeline.store.purge import purge as purge_part
 from pipeline.store.queries import list_jobs
@@ -57,7 +57,7 @@ def purge(older_than: float, parts: tuple[str, ...], yes: bool) -> None:
     if not yes and not sys.stdin.isatty():
         raise RefusedError("`pipeline purge` asks before it deletes, and nobody is here to answer. Give --yes.")
     settings = Settings.from_environment()
-    database = open_database(settings)
+    database = existing_database(settings)
     ended = ended_before(database, older_than)
     for part, what in _PARTS.items():
         if parts and part not in parts:

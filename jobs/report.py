@@ -11,7 +11,7 @@ from pipeline.ingest.inputs import is_input
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.course import course
-from pipeline.store.database import open_database
+from pipeline.store.database import existing_database
 from pipeline.store.entries import NEWEST
 from pipeline.store.export import opened_target
 
@@ -39,7 +39,7 @@ def report(job: str, output: Path, with_text: bool) -> None:
     from jobs.standing import standing
 
     settings = Settings.from_environment()
-    database = open_database(settings)
+    database = existing_database(settings)
     found = standing(database, settings, job)
     if is_input(JobSpec.model_validate_json(found.job.spec_json).inputs, output):
         raise SpecError(f"{output} is an input of {found.job.name}, which would be lost. Give another file.")

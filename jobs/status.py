@@ -15,7 +15,7 @@ from jobs.standing import Standing, State, iso, standing
 from jobs.tables import counted, duration, unit
 from pipeline.errors import NotFoundError
 from pipeline.settings import Settings
-from pipeline.store.database import Database, open_database
+from pipeline.store.database import Database, existing_database
 from pipeline.store.entries import NEWEST
 from pipeline.store.records import JobRecord, Progress
 
@@ -39,7 +39,7 @@ def status(job: str, as_json: bool, watched: bool) -> None:
       pipeline status moods
     """
     settings = Settings.from_environment()
-    database = open_database(settings)
+    database = existing_database(settings)
     try:
         found = standing(database, settings, job)
     except NotFoundError:

@@ -1,5 +1,7 @@
 """Opens the database of the settings: made where there is none, brought up to date where it is older."""
 
+import errno
+import os
 import sqlite3
 import time
 from functools import partial
@@ -10,7 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from pipeline.errors import JobError, SpecError
+from pipeline.errors import JobError, NotFoundError, SpecError
 from pipeline.settings import Settings
 from pipeline.store.postgresql import connect_postgresql, prepare_to_migrate
 from pipeline.store.schema import SCHEMA_VERSION
@@ -29,7 +31,7 @@ _EXAMPLES = "sqlite:///path/to/pipeline.db or postgresql://user:password@host/da
 
 def open_database(settings: Settings, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
     """Raises JobError or TryAgain where it cannot be used, JobError where it is newer than this program."""
-    engine = connect(settings.database_url, busy_timeout_s)
+    engine = _connect_to_make(settings.database_url, busy_timeout_s)
     with reading(engine) as connection:
         version = current_version(connection)
     if version != SCHEMA_VERSION:
@@ -37,9 +39,32 @@ def open_database(settings: Settings, busy_timeout_s: float = BUSY_TIMEOUT_S) ->
     return engine
 
 
+def existing_database(settings: Settings) -> Engine:
+    """The same for whoever only looks. Raises NotFoundError where it would be made, and JobError where it could not."""
+    engine = connect(settings.database_url, BUSY_TIMEOUT_S)
+    if (file := file_of(engine)) is not None and not is_there(file):
+        _require_place(file.parent)
+        raise NotFoundError(no_jobs(engine))
+    return open_database(settings)
+
+
+def no_jobs(engine: Engine) -> str:
+    return f"There are no jobs yet in {database_name(engine)}. `pipeline submit --help` tells how to begin."
+
+
+def is_there(path: Path) -> bool:
+    """False, too, where nobody may look."""
+    return os.access(path, os.F_OK)
+
+
+def file_of(engine: Engine) -> Path | None:
+    """None for a server's."""
+    return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None
+
+
 def migrate(settings: Settings) -> tuple[str | None, str]:
     """Bring the database up to date; its version before (None: it was empty) and after."""
-    engine = connect(settings.database_url, BUSY_TIMEOUT_S)
+    engine = _connect_to_make(settings.database_url, BUSY_TIMEOUT_S)
     try:
         return _upgrade(engine)
     finally:
@@ -93,10 +118,16 @@ def _parse(database_url: str) -> URL:
 def _connect_sqlite(url: URL, busy_timeout_s: float) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise SpecError("PIPELINE_DATABASE_URL names no file. Write it as sqlite:///path/to/pipeline.db.")
-    _make_directory(Path(str(url.database)).parent)
     engine = create_engine(url, connect_args={"timeout": busy_timeout_s}, hide_parameters=True)
     event.listen(engine, "connect", partial(_prepare_sqlite, busy_timeout_s))
     event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _connect_to_make(database_url: str, busy_timeout_s: float) -> Engine:
+    engine = connect(database_url, busy_timeout_s)
+    if (file := file_of(engine)) is not None:
+        _make_directory(file.parent)
     return engine
 
 
@@ -104,10 +135,22 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise JobError(
-            f"The directory {directory} for the database cannot be made: {error.strerror}. "
-            "Set PIPELINE_HOME or PIPELINE_DATABASE_URL to a place that you may write to."
-        ) from error
+        raise _no_place(directory, error.strerror) from error
+
+
+def _require_place(directory: Path) -> None:
+    there = next(path for path in (directory.absolute(), *directory.absolute().parents) if is_there(path))
+    if not there.is_dir():
+        raise _no_place(directory, os.strerror(errno.ENOTDIR))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _no_place(directory, os.strerror(errno.EACCES))
+
+
+def _no_place(directory: Path, reason: str | None) -> JobError:
+    return JobError(
+        f"The directory {directory} for the database cannot be made: {reason}. "
+        "Set PIPELINE_HOME or PIPELINE_DATABASE_URL to a place that you may write to."
+    )
 
 
 def _prepare_sqlite(busy_timeout_s: float, connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, Row, Select, Table, func, select
 
 from pipeline.errors import NotFoundError, nearest
 from pipeline.rows import Completion, Status
+from pipeline.store.database import no_jobs
 from pipeline.store.entries import NEWEST, SHARD, job_record, shard_record
 from pipeline.store.records import BatchState, JobRecord, JobState, PageRecord, Progress, ShardRecord
 from pipeline.store.schema import batches, jobs, pages, results, shards
@@ -48,7 +49,7 @@ def find_job(engine: Engine, ref: str) -> JobRecord:
                 raise NotFoundError(f'Several jobs have an id that starts with "{ref}". Give more of it.')
         names = list(connection.scalars(select(jobs.c.name)))
     if not names:
-        raise NotFoundError(f"There are no jobs yet in {database_name(engine)}. Submit one first.")
+        raise NotFoundError(no_jobs(engine))
     hint = nearest(ref, names) or f" `pipeline jobs` lists those in {database_name(engine)}."
     raise NotFoundError(f'There is no job "{ref}".{hint}')
 

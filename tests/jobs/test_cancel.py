@@ -60,7 +60,10 @@ def test_a_done_job_is_refused(desk, run):
 def test_an_unknown_job(run):
     result = run("cancel", "night")
     assert result.exit_code == 3
-    assert re.fullmatch(r"Error: There are no jobs yet in .*pipeline\.db\. Submit one first\.\n", result.stderr)
+    assert re.fullmatch(
+        r"Error: There are no jobs yet in .*pipeline\.db\. `pipeline submit --help` tells how to begin\.\n",
+        result.stderr,
+    )
 
 
 def test_no_job_is_cancelled_by_default(desk, run):

@@ -2,6 +2,7 @@ import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,45 @@ def test_a_shell_completes_commands_flags_and_the_names_of_jobs(run, desk, monke
     assert completed("status", "moo") == ["moods"]
 
 
+def test_a_shell_that_completes_leaves_databases_as_they_are(home, desk, monkeypatch, tmp_path):
+    shell = get_completion_class("bash")(cli.cli, {}, "pipeline", "_PIPELINE_COMPLETE")
+    monkeypatch.setenv("PIPELINE_HOME", str(tmp_path / "new"))
+    assert shell.get_completions(["status"], "") == []
+    assert not (tmp_path / "new").exists()
+    desk.running("night")
+    with sqlite3.connect(home / "pipeline.db") as old:
+        old.execute("UPDATE alembic_version SET version_num = '0001'")
+    monkeypatch.setenv("PIPELINE_HOME", str(home))
+    assert [item.value for item in shell.get_completions(["status"], "")] == ["night"]
+    assert old.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+    old.close()
+
+
+LOOKING = {
+    "jobs": 0,
+    "jobs --json": 0,
+    "status": 3,
+    "report --output a.html": 3,
+    "cancel last": 3,
+    "pause last": 3,
+    "purge --older-than 1d --yes": 3,
+    "doctor --quick": 0,
+}
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_whoever_only_looks_makes_nothing(run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "new"
+    done = run(*command.split(), PIPELINE_HOME="new")
+    assert done.exit_code == LOOKING[command], done.output
+    assert not home.exists()
+    if LOOKING[command]:
+        assert done.stderr == (
+            f"Error: There are no jobs yet in {home}/pipeline.db. `pipeline submit --help` tells how to begin.\n"
+        )
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_the_list_says_of_a_command_what_the_command_says_of_itself(name):
     command = cli.LazyCommand(name).load()
@@ -194,7 +234,7 @@ def test_an_error_of_a_real_process_has_no_traceback(environment, home):
 
 
 def test_a_fault_of_the_program_shows_its_traceback_and_asks_for_a_report(environment):
-    broken = "import jobs.jobs; jobs.jobs.open_database = lambda settings: 1 / 0; "
+    broken = "import jobs.jobs; jobs.jobs.existing_database = lambda settings: 1 / 0; "
     result = spawn(broken + MAIN, environment, "jobs")
     assert result.returncode == 1
     assert "ZeroDivisionError: division by zero" in result.stderr

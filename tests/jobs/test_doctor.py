@@ -20,6 +20,7 @@ NAMES = ["python", "packages", "home", "database", "clock", "disk", "memory", "m
 
 
 def test_a_healthy_machine(run, home):
+    run("migrate")
     result = run("doctor", "--quick")
     assert result.exit_code == 0
     lines = dict(line.removeprefix("ok    ").split(maxsplit=1) for line in result.stdout.splitlines())
@@ -30,6 +31,15 @@ def test_a_healthy_machine(run, home):
     assert lines["model"].startswith("smollm2-135m in ")
     assert re.fullmatch(r"(cpu, float32( or bfloat16)?|cuda:0, bfloat16), attention by .+ \(.+\)", lines["device"])
     assert lines["sharing"] == "estimated; measure with pipeline bench --calibrate --model M"
+
+
+def test_a_machine_on_which_no_job_ever_was(run, tmp_path):
+    result = run("doctor", "--quick", PIPELINE_HOME=str(tmp_path / "new/home"))
+    lines = dict(line.removeprefix("ok    ").split(maxsplit=1) for line in result.stdout.splitlines())
+    assert lines["home"] == f"{tmp_path}/new/home, which the first job makes"
+    assert lines["database"] == "none yet; the first job makes it"
+    assert lines["clock"] == "as the database's"
+    assert lines["fleet"] == "none; jobs are answered by the command that submits them"
 
 
 def test_json_and_a_job_whose_answers_are_known(run, home):
@@ -151,6 +161,6 @@ def test_answers_where_no_job_can_be_written_down(desk, monkeypatch):
 
 
 @pytest.mark.parametrize(("ahead", "told"), [(90.0, "90 s ahead of"), (-90.0, "90 s behind")])
-def test_a_clock_that_is_not_the_database_s(run, monkeypatch, ahead, told):
+def test_a_clock_that_is_not_the_database_s(desk, run, monkeypatch, ahead, told):
     monkeypatch.setattr(Registry, "now", lambda registry: time.time() - ahead)
     assert f"This machine's clock is {told} the database's" in faults(run("doctor", "--quick"))["clock"]

@@ -45,7 +45,9 @@ def test_a_name_goes_before_an_id(ledger, engine):
 
 def test_no_jobs_at_all(engine):
     for ref in ("last", "nightly", ""):
-        with pytest.raises(NotFoundError, match=r"There are no jobs yet in .*\. Submit one first\."):
+        with pytest.raises(
+            NotFoundError, match=r"There are no jobs yet in .*\. `pipeline submit --help` tells how to begin\."
+        ):
             find_job(engine, ref)
 
 
