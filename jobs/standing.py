@@ -13,7 +13,7 @@ from pipeline.store.database import Database
 from pipeline.store.differences import difference_of
 from pipeline.store.notices import Notices
 from pipeline.store.open_work import OpenWork, work_of
-from pipeline.store.queries import find_job, list_jobs, progress
+from pipeline.store.queries import find_job, list_jobs, newest_jobs, progress
 from pipeline.store.records import JobRecord, JobState, Progress
 from pipeline.store.schedule_records import Difference
 from pipeline.store.schedules import Schedules
@@ -124,7 +124,7 @@ class Standing:
 def standing(database: Database, settings: Settings, ref: str) -> Standing:
     """Raises NotFoundError."""
     job, fleet = find_job(database, ref), Fleet.seen(database)
-    found = _standing(database, job, Members(settings.home).jobs_at_work(), fleet)
+    found = Standing(job, progress(database, job.id), _state(job, Members(settings.home).jobs_at_work(), fleet))
     run, _ = Schedules(database).of(job_id=job.id)
     difference = None if run is None else difference_of(run)
     found = replace(found, difference=difference, unsent=Notices(database).unsent(job_id=job.id))
@@ -132,19 +132,15 @@ def standing(database: Database, settings: Settings, ref: str) -> Standing:
     return replace(found, in_fleet=_in_fleet(database, found, fleet)) if open_in_fleet else found
 
 
-def all_standings(database: Database, settings: Settings) -> list[Standing]:
-    """The newest first, without what the fleet does for each."""
+def all_standings(database: Database, settings: Settings, limit: int | None = None) -> list[Standing]:
+    """The newest first, so many at most, without what the fleet does for each."""
     at_work, fleet = Members(settings.home).jobs_at_work(), Fleet.seen(database)
-    return [_standing(database, job, at_work, fleet) for job in list_jobs(database)]
+    return [Standing(job, figures, _state(job, at_work, fleet)) for job, figures in newest_jobs(database, limit)]
 
 
 def iso(moment: float | None) -> str | None:
     """Seconds since the epoch as a person's date, in UTC."""
     return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-
-
-def _standing(database: Database, job: JobRecord, at_work: set[str], fleet: Fleet) -> Standing:
-    return Standing(job, progress(database, job.id), _state(job, at_work, fleet))
 
 
 def _state(job: JobRecord, at_work: set[str], fleet: Fleet) -> State:

@@ -14,6 +14,7 @@ from jobs.pages.plot import number
 from jobs.reuse import why_reuse_differs
 from jobs.standing import Standing
 from jobs.status import sentence
+from jobs.tables import counted
 from pipeline.store.course import Course
 
 #: Of each row, the columns that its prompt uses.
@@ -55,8 +56,9 @@ def report_page(
     )
 
 
-def jobs_page(standings: Sequence[Standing], database: str, refresh_s: int | None) -> str:
-    """All of them, each with a link to its report; `database` is told to those who have several."""
+def jobs_page(standings: Sequence[Standing], left_out: int, database: str, refresh_s: int | None) -> str:
+    """Each with a link to its report, and how many older ones are left out; `database` is told to those who have
+    several."""
     jobs = [
         {
             "id": found.job.id,
@@ -69,7 +71,10 @@ def jobs_page(standings: Sequence[Standing], database: str, refresh_s: int | Non
         }
         for found in standings
     ]
-    return _TEMPLATES.get_template("jobs.html.j2").render(jobs=jobs, database=database, refresh_s=refresh_s)
+    older = counted(left_out, "older job") if left_out else ""
+    return _TEMPLATES.get_template("jobs.html.j2").render(
+        jobs=jobs, older=older, database=database, refresh_s=refresh_s
+    )
 
 
 def message_page(title: str, message: str) -> str:

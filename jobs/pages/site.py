@@ -17,10 +17,13 @@ from pipeline.errors import NotFoundError, PipelineError
 from pipeline.settings import Settings
 from pipeline.store.course import course
 from pipeline.store.database import Database
+from pipeline.store.queries import count_jobs
 from pipeline.store.transactions import database_name
 
 #: Seconds between two looks at what goes on, at least; and of the time, making pages takes one part in so many.
 _LOOK_S, _PATIENCE = 5, 20
+#: On the page of all, the newest.
+_MOST_JOBS = 200
 _COOKIE = "pipeline_token"
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _LIVE = (State.CUTTING, State.RUNNING)
@@ -71,9 +74,10 @@ class Site:
         began = time.monotonic()
         match path.split("/"):
             case ["", ""]:
-                found = all_standings(self._database, self._settings)
+                found = all_standings(self._database, self._settings, _MOST_JOBS)
+                left_out = max(0, sum(count_jobs(self._database).values()) - len(found))
                 refresh_s = _LOOK_S if any(each.state in _LIVE for each in found) else None
-                return Answer(HTTPStatus.OK, jobs_page(found, database_name(self._database), refresh_s))
+                return Answer(HTTPStatus.OK, jobs_page(found, left_out, database_name(self._database), refresh_s))
             case ["", "jobs", job_id]:
                 job = standing(self._database, self._settings, job_id)
                 went = course(self._database, job.job.id)

@@ -1,10 +1,12 @@
 """Stage 7: what a person asks about jobs. Nothing here writes."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, Select, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, func, select
 
 from pipeline.errors import NotFoundError, nearest
 from pipeline.rows import Completion, Status
@@ -60,6 +62,18 @@ def list_jobs(engine: Engine) -> list[JobRecord]:
         return [job_record(row) for row in connection.execute(_newest_first())]
 
 
+def newest_jobs(engine: Engine, limit: int | None = None) -> list[tuple[JobRecord, Progress]]:
+    """The newest first, each with its progress, in as many statements for a thousand of them as for one."""
+    ids = _newest_first().with_only_columns(jobs.c.id).limit(limit).scalar_subquery()
+    with reading(engine) as connection:
+        found = [job_record(row) for row in connection.execute(_newest_first().limit(limit))]
+        of_shards = {row.id: row for row in connection.execute(_shard_sums(jobs.c.id.in_(ids)))}
+        by_state = defaultdict(list)
+        for row in connection.execute(_batch_sums(batches.c.job_id.in_(ids))):
+            by_state[row.job_id].append(row)
+    return [(job, _progress(of_shards[job.id], by_state[job.id])) for job in found]
+
+
 def count_jobs(engine: Engine) -> dict[JobState, int]:
     """By state; without those of which there is none."""
     with reading(engine) as connection:
@@ -77,19 +91,22 @@ def progress(engine: Engine, job_id: str) -> Progress:
 
 def read_progress(connection: Connection, job_id: str) -> Progress:
     """The same, within a transaction that asks more."""
-    job = connection.execute(select(jobs.c.state, jobs.c.n_rows).where(jobs.c.id == job_id)).one_or_none()
+    job = connection.execute(_shard_sums(jobs.c.id == job_id)).one_or_none()
     if job is None:
         raise NotFoundError(f"There is no job {job_id}.")
-    by_state = connection.execute(_batch_sums(job_id)).all()
-    shard = connection.execute(_shard_sums(job_id)).one()
+    return _progress(job, connection.execute(_batch_sums(batches.c.job_id == job_id)).all())
+
+
+def _progress(job: Row[*tuple[Any, ...]], by_state: Sequence[Row[*tuple[Any, ...]]]) -> Progress:
+    """Of the sums over its shards, and of those over its batches in each state."""
 
     def total(name: str) -> int:
         return int(sum(getattr(row, name) for row in by_state))
 
-    ok, truncated, error = (total(name) + getattr(shard, name) for name in ("n_ok", "n_truncated", "n_error"))
-    cut = shard.cut if job.n_rows is None else job.n_rows
+    ok, truncated, error = (total(name) + getattr(job, name) for name in ("n_ok", "n_truncated", "n_error"))
+    cut = job.cut if job.n_rows is None else job.n_rows
     seconds = {stage: float(sum(getattr(row, f"{stage}_s") for row in by_state)) for stage in STAGES}
-    seconds["encode"] += shard.encode_s
+    seconds["encode"] += job.encode_s
     return Progress(
         total=job.n_rows,
         ok=ok,
@@ -98,11 +115,11 @@ def read_progress(connection: Connection, job_id: str) -> Progress:
         cancelled=cut - ok - truncated - error if job.state is JobState.CANCELLED else 0,
         batches=dict.fromkeys(BatchState, 0) | {row.state: row.n for row in by_state},
         **{name: total(name) for name in TOKENS},
-        copied=shard.n_ok + shard.n_truncated,
-        cut=shard.n_cut,
-        neutralised=shard.n_neutralised,
-        prompt_tokens=int(shard.prompt_tokens),
-        planned_tokens=int(shard.planned_tokens),
+        copied=job.n_ok + job.n_truncated,
+        cut=job.n_cut,
+        neutralised=job.n_neutralised,
+        prompt_tokens=int(job.prompt_tokens),
+        planned_tokens=int(job.planned_tokens),
         seconds=seconds,
         started_at=min((row.started_at for row in by_state if row.started_at is not None), default=None),
         finished_at=max((row.finished_at for row in by_state if row.state is BatchState.DONE), default=None),
@@ -243,23 +260,33 @@ def _results(job_id: str, status: Status | None, limit: int | None) -> Select[tu
     return query if status is None else query.where(results.c.status == status)
 
 
-def _batch_sums(job_id: str) -> Select[tuple[object, ...]]:
+def _batch_sums(which: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
     return (
         select(
+            batches.c.job_id,
             batches.c.state,
             func.count().label("n"),
             func.min(batches.c.started_at).label("started_at"),
             func.max(batches.c.finished_at).label("finished_at"),
             *(func.sum(batches.c[name]).label(name) for name in _BATCH_SUMS),
         )
-        .where(batches.c.job_id == job_id)
-        .group_by(batches.c.state)
+        .where(which)
+        .group_by(batches.c.job_id, batches.c.state)
     )
 
 
-def _shard_sums(job_id: str) -> Select[tuple[object, ...]]:
-    return select(
-        *(func.coalesce(func.sum(shards.c[name]), 0).label(name) for name in _SHARD_SUMS),
-        func.coalesce(func.sum(shards.c.encode_s), 0.0).label("encode_s"),
-        func.coalesce(func.max(shards.c.row_to), 0).label("cut"),
-    ).where(shards.c.job_id == job_id)
+def _shard_sums(which: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
+    """A row for each job, also for one that has no shards yet."""
+    return (
+        select(
+            jobs.c.id,
+            jobs.c.state,
+            jobs.c.n_rows,
+            *(func.coalesce(func.sum(shards.c[name]), 0).label(name) for name in _SHARD_SUMS),
+            func.coalesce(func.sum(shards.c.encode_s), 0.0).label("encode_s"),
+            func.coalesce(func.max(shards.c.row_to), 0).label("cut"),
+        )
+        .outerjoin_from(jobs, shards, shards.c.job_id == jobs.c.id)
+        .where(which)
+        .group_by(jobs.c.id)
+    )

@@ -48,6 +48,17 @@ def test_all_jobs_are_a_table_with_links_to_their_reports(desk, site):
     assert page.texts["td"][:3] == ["interrupted", "3/6", "1"]
 
 
+def test_of_many_jobs_the_newest_are_shown_and_the_others_counted(desk, site, monkeypatch):
+    monkeypatch.setattr("jobs.pages.site._MOST_JOBS", 2)
+    desk.cutting("first")
+    desk.cutting("second")
+    assert "Left out" not in site.answer("/", HERE).body
+    desk.cutting("third")
+    page = Page(site.answer("/", HERE).body)
+    assert page.texts["a"] == ["third", "second"]
+    assert page.texts["p"][-1].startswith("Left out: 1 older job, which")
+
+
 def test_a_report_is_that_of_the_command_with_a_way_back(desk, site):
     job = desk.done("night")
     page = Page(site.answer(f"/jobs/{job.id}", HERE).body)

@@ -1,5 +1,5 @@
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, update
 
 from pipeline.buckets import PlannedBatch
 from pipeline.errors import NotFoundError
@@ -9,6 +9,7 @@ from pipeline.store.queries import (
     find_job,
     list_jobs,
     list_shards,
+    newest_jobs,
     progress,
     recent_rate,
     stream_results,
@@ -29,6 +30,22 @@ def test_a_job_is_found_by_name_id_start_of_id_and_last(ledger, engine, clock):
         assert find_job(engine, job.id[:12]) == job
     assert find_job(engine, "last") == jobs[2]
     assert list_jobs(engine) == jobs[::-1]
+
+
+def test_all_jobs_have_the_progress_of_each_in_as_many_statements_as_one(ledger, engine, road, clock):
+    made = [ledger.create_job("empty", "{}", "", "", "")]
+    for name in ("encoded", "answered", "cancelled"):
+        clock.now += 1
+        made.append(road.encoded_job(failed=[3], name=name))
+    road.answer(made[2], batches=2, errors=[1])
+    ledger.cancel(made[3].id, road.keys)
+    sent = []
+    event.listen(engine, "before_cursor_execute", lambda *told: sent.append(told[2]))
+    found = newest_jobs(engine)
+    assert len([statement for statement in sent if statement.startswith("SELECT")]) == 3
+    assert [job for job, _ in found] == list_jobs(engine)
+    assert [figures for _, figures in found] == [progress(engine, job.id) for job, _ in found]
+    assert newest_jobs(engine, 2) == found[:2]
 
 
 def test_jobs_of_one_second_have_a_last_one(ledger, engine):
