@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import SpecError
-from pipeline.store.export import require_target
+from pipeline.store.target_file import require_target
 
 _GZIP = b"\x1f\x8b"
 

@@ -26,9 +26,9 @@ from pipeline.settings import Settings
 from pipeline.source import source_of
 from pipeline.spec import build_spec
 from pipeline.store.database import Database
-from pipeline.store.export import opened_target
 from pipeline.store.queries import find_job, read_results
 from pipeline.store.records import JobRecord
+from pipeline.store.target_file import opened_target
 
 #: Results of a group that are in memory at once.
 _PAGE = 500

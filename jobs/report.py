@@ -13,7 +13,7 @@ from pipeline.spec import JobSpec
 from pipeline.store.course import course
 from pipeline.store.database import existing_database
 from pipeline.store.entries import NEWEST
-from pipeline.store.export import opened_target
+from pipeline.store.target_file import opened_target
 
 
 @click.command(short_help="Write a page with plots of how a job went.")

@@ -232,6 +232,6 @@ def require_place(output: Path | None) -> None:
     if output.is_dir():
         raise SpecError(f"--output cannot be written: {output} is a directory. Name a file in it.")
     # The database's library takes a while to import, which a mistyped flag should not wait for.
-    from pipeline.store.export import require_target
+    from pipeline.store.target_file import require_target
 
     require_target(output)

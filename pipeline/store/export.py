@@ -1,10 +1,8 @@
 """Stage 7: results joined back to the rows that they answer, as a file, a stream, or a few rows to look at."""
 
-import errno
 import math
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from sqlalchemy import Engine
 
-from pipeline.errors import InputError, JobError, PipelineError, SpecError, TryAgain, nearest
+from pipeline.errors import InputError, JobError, SpecError, nearest
 from pipeline.ingest.expression import columns_of
 from pipeline.ingest.places import opened
 from pipeline.ingest.values import rows_of
@@ -33,6 +31,7 @@ from pipeline.store.result_condition import ResultCondition
 from pipeline.store.result_rows import by_question, read_columns
 from pipeline.store.row_condition import chosen_by
 from pipeline.store.table_files import WRITERS, Format
+from pipeline.store.target_file import opened_target
 
 #: Without their rows.
 _ROWS_AT_ONCE = 1 << 14
@@ -233,64 +232,3 @@ def _read(path: str, read: Callable[[pyarrow.parquet.ParquetFile], Any]) -> Any:
             f"The shard {path}, which holds rows of the input, cannot be read: {error} "
             "Results are joined to it, so put it back in its place."
         ) from error
-
-
-@contextmanager
-def opened_target(target: Path | BinaryIO) -> Iterator[BinaryIO]:
-    """A file appears whole or not at all, where a link leads to; what is no file is written as a stream.
-
-    Raises JobError, or TryAgain for a full disk.
-    """
-    try:
-        if not isinstance(target, Path):
-            yield target
-            target.flush()
-        elif target.exists() and not target.is_file():
-            with target.open("wb") as stream:  # a pipe or a device, which must not be renamed over
-                yield stream
-        else:
-            with _replacing(target.resolve()) as stream:
-                yield stream
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise _told(target, error) from error
-
-
-def require_target(target: Path) -> None:
-    """Before what takes hours. Raises JobError or TryAgain as `opened_target` would, and leaves nothing behind."""
-    if target.exists() and not target.is_file():
-        return  # a pipe would be read to its end
-    temporary = _temporary(target.resolve())
-    try:
-        temporary.touch()
-    except OSError as error:
-        raise _told(target, error) from error
-    temporary.unlink()
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    temporary = _temporary(path)
-    try:
-        with temporary.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _told(target: Path | BinaryIO, error: OSError) -> PipelineError:
-    name = target if isinstance(target, Path) else "The output"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return TryAgain(
-            f"{name} could not be written: the disk is full. Free some space, then give the same command again."
-        )
-    reason = error.strerror or str(error)
-    return JobError(f"{name} cannot be written: {reason}. Give a file in a directory that you may write to.")

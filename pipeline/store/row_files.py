@@ -11,9 +11,9 @@ import pyarrow.parquet
 from pipeline.errors import SpecError
 from pipeline.ingest import selected
 from pipeline.ingest.selected import Rows, Selected
-from pipeline.store.export import opened_target
 from pipeline.store.plain import as_json, cell
 from pipeline.store.table_files import Format
+from pipeline.store.target_file import opened_target
 
 
 def write_rows(source: Selected, file_format: Format, target: Path | BinaryIO) -> int:
