@@ -24,7 +24,7 @@ from pipeline.store.columns import (
     result_columns,
     rows_at_once,
 )
-from pipeline.store.purged import require_shards
+from pipeline.store.purged import require_shards, require_unchanged
 from pipeline.store.queries import embedding_width, list_pages
 from pipeline.store.records import JobRecord
 from pipeline.store.result_condition import ResultCondition
@@ -101,10 +101,17 @@ def preview(engine: Engine, job: JobRecord, wanted: Wanted) -> list[dict[str, An
 
 
 def joined(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) -> Iterator[pa.Table]:
-    """A table for each run of rows that have results; no more than one page is in memory.
+    """A table for each run of rows that have results; no more than one page is in memory, and no transaction is open
+    for as long as it takes.
 
-    Raises SpecError where `wanted.where` asks of a column that is not there.
+    Raises SpecError where `wanted.where` asks of a column that is not there, and at the end RefusedError or TryAgain
+    where answers went meanwhile.
     """
+    yield from _chosen(engine, job, schema, wanted)
+    require_unchanged(engine, job)
+
+
+def _chosen(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) -> Iterator[pa.Table]:
     if wanted.where is None:
         yield from _joined(engine, job, schema, wanted)
         return
