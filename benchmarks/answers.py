@@ -123,7 +123,7 @@ def to_table(engine: Database, directory: Path) -> object:
 
 
 def count(engine: Database, directory: Path) -> object:
-    condition = result_condition("label = 'negative' and score > 0.9")
+    condition = result_condition("label = 'negative' and score > 0.9", engine)
     return count_rows(engine, find_job(engine, "first"), None, condition)
 
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from pipeline.rows import Status
+from pipeline.store.database import Database
 from pipeline.store.export import Wanted
 from pipeline.store.result_condition import asks_results_alone, result_condition
 
@@ -20,14 +21,20 @@ def choosing_flags(command: _Command) -> _Command:
 
 
 def wanted_rows(
-    status: str | None, limit: int | None, *, where: str | None, columns: str | None, join_input: bool
+    database: Database,
+    status: str | None,
+    limit: int | None,
+    *,
+    where: str | None,
+    columns: str | None,
+    join_input: bool,
 ) -> Wanted:
     """Raises SpecError for a condition that makes no sense."""
     names = None if columns is None else tuple(dict.fromkeys(name.strip() for name in columns.split(",")))
     by_database = where is not None and asks_results_alone(where)
     return Wanted(
         status=None if status is None else Status(status),
-        condition=result_condition(where) if where is not None and by_database else None,
+        condition=result_condition(where, database) if where is not None and by_database else None,
         where=None if by_database else where,
         limit=limit,
         columns=names,

@@ -57,7 +57,7 @@ def export(
     database = open_database(settings)
     found = find_job(database, job)
     require_results(found)
-    asked = wanted_rows(status, limit, **chosen)
+    asked = wanted_rows(database, status, limit, **chosen)
     if output is not None:
         if is_input(JobSpec.model_validate_json(found.spec_json).inputs, output):
             raise SpecError(f"{output} is an input of {found.name}, which would be lost. Give another file.")

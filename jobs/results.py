@@ -65,7 +65,7 @@ def results(
     database = open_database(Settings.from_environment())
     found = find_job(database, job)
     require_results(found)
-    asked = wanted_rows(status, limit, **chosen)
+    asked = wanted_rows(database, status, limit, **chosen)
     if output is not None and is_input(JobSpec.model_validate_json(found.spec_json).inputs, output):
         raise SpecError(f"{output} is an input of {found.name}, which would be lost. Give another file.")
     if file_format is None:

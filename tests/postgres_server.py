@@ -113,11 +113,11 @@ class PostgresServer:
 
 
 @contextmanager
-def new_database(server_url: str) -> Iterator[str]:
-    """The URL of an empty one, gone afterwards with all who are still connected."""
+def new_database(server_url: str, options: str = "") -> Iterator[str]:
+    """The URL of an empty one, gone afterwards with all who are still connected; `options` of CREATE DATABASE."""
     name = f"test_{uuid4().hex}"
     with _connect(server_url) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name} {options}")
     try:
         yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:

@@ -1,5 +1,6 @@
 """What `--where` says of an input's columns: which rows of a batch fulfil it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.errors import InputError
 from pipeline.ingest import masks
-from pipeline.ingest.expression import Expression, Literal, like_as_regex
+from pipeline.ingest.expression import Expression, Literal, like_as
 from pipeline.ingest.masks import Mask, bound
 from pipeline.ingest.paths import ColumnPath, find_path
 
@@ -16,6 +17,7 @@ _COMPARISONS = {
     "=": pc.equal, "!=": pc.not_equal,
     "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
+_WILD = {"%": "(.|\\n)*", "_": "(.|\\n)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class _OfBatches:
     def like(self, column: ColumnPath, pattern: str) -> Mask:
         # With a backslash, match_like takes some patterns by other rules than their like.
         kernel, whole = (
-            (pc.match_substring_regex, rf"\A{like_as_regex(pattern)}\z")
+            (pc.match_substring_regex, rf"\A{like_as(pattern, _WILD, re.escape)}\z")
             if "\\" in pattern
             else (pc.match_like, pattern)
         )

@@ -5,7 +5,7 @@ person wrote: what its parts mean is said by a Meaning.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from pipeline.errors import SpecError
@@ -38,17 +38,19 @@ class Meaning(Protocol[Column, Part]):
         """`sign` is one of = != < <= > >=."""
 
     def like(self, column: Column, pattern: str) -> Part:
-        """As like_as_regex() has it; case counts."""
+        """As like_as() reads it; case counts."""
 
     def opposite(self, part: Part) -> Part: ...
     def any_of(self, parts: Sequence[Part]) -> Part: ...
     def every_of(self, parts: Sequence[Part]) -> Part: ...
 
 
-def like_as_regex(pattern: str) -> str:
-    """% stands for any text, and _ for any character; behind a backslash both, and itself, for themselves."""
-    wild = {"%": "(.|\\n)*", "_": "(.|\\n)"}
-    return "".join(re.escape(taken) or wild.get(sign) or re.escape(sign) for taken, sign in _LIKE.findall(pattern))
+def like_as(pattern: str, wild: Mapping[str, str], escaped: Callable[[str], str]) -> str:
+    """A pattern in another language. % stands for any text, and _ for any character; behind a backslash both, and
+    itself, for themselves."""
+    return "".join(
+        escaped(taken) if taken else wild.get(sign) or escaped(sign) for taken, sign in _LIKE.findall(pattern)
+    )
 
 
 def columns_of(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
@@ -9,6 +10,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Double,
+    Engine,
     Integer,
     Numeric,
     and_,
@@ -22,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.types import Enum
 
 from pipeline.errors import SpecError, nearest
-from pipeline.ingest.expression import Expression, Literal, columns_of, like_as_regex
+from pipeline.ingest.expression import Expression, Literal, columns_of, like_as
 from pipeline.store.column_types import AnyText
 from pipeline.store.schema import results
 
@@ -32,8 +34,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _COLUMNS = [column.name for column in results.c if column.name not in ("job_id", "embedding", "prompt_hash")]
-#: As Python and PostgreSQL both read it; more digits behind an E are no number that a database can hold.
-_NUMBER = r"\A\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*\Z"
+#: By letters that mean the same in every locale; more digits behind an E are no number that a database can hold.
+_NUMBER = r"\A[ \t\n\f\r]*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?[ \t\n\f\r]*\Z"
 _BEYOND = 2**63  #: no database has such whole numbers, but as floats
 
 
@@ -42,13 +44,24 @@ def asks_results_alone(text: str) -> bool:
     return set(columns_of(text)) <= set(_COLUMNS)
 
 
-def result_condition(text: str) -> ResultCondition:
+def result_condition(text: str, engine: Engine) -> ResultCondition:
     """Raises SpecError with the place of a fault, for a column that is not there, or a comparison without a meaning."""
-    return Expression(text, _OfResults()).whole()
+    return Expression(text, _OfResults(_DIALECTS[engine.dialect.name])).whole()
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """What databases do not have in common."""
+
+    by_code_point: Callable[[ColumnElement[Any]], ColumnElement[Any]]  #: a text, compared so whatever the locale
+    like: Callable[[ColumnElement[Any], str], ResultCondition]  #: with notice of case, in a time linear in the text
 
 
 class _OfResults:
     """As of inputs (ingest/condition.py): text is compared with a number as the number that it is, and case counts."""
+
+    def __init__(self, dialect: _Dialect) -> None:
+        self._dialect = dialect
 
     def column(self, name: str) -> Column[Any]:
         if name not in _COLUMNS:
@@ -67,18 +80,17 @@ class _OfResults:
     def compare(self, column: Column[Any], sign: str, value: Literal) -> ResultCondition:
         found: ResultCondition
         if isinstance(value, str) and _is_text(column):
-            found = _OPERATORS[sign](_text(column), value)
+            found = _OPERATORS[sign](self._text(column), value)
         elif isinstance(value, bool | str) or not (_is_text(column) or _is_number(column)):
             raise _without_meaning(column, value)
         else:
-            found = _OPERATORS[sign](_number(column) if _is_text(column) else column, _bound(value))
+            found = _OPERATORS[sign](self._number(column) if _is_text(column) else column, _bound(value))
         return found
 
     def like(self, column: Column[Any], pattern: str) -> ResultCondition:
-        """By a regular expression, since SQLite's LIKE takes no notice of case."""
         if not _is_text(column):
             raise _without_meaning(column, pattern)
-        return _text(column).regexp_match(rf"\A{like_as_regex(pattern)}\Z")
+        return self._dialect.like(self._text(column), pattern)
 
     def opposite(self, part: ResultCondition) -> ResultCondition:
         return not_(part)
@@ -89,6 +101,14 @@ class _OfResults:
     def every_of(self, parts: Sequence[ResultCondition]) -> ResultCondition:
         return and_(*parts)
 
+    def _text(self, column: Column[Any]) -> ColumnElement[Any]:
+        return self._dialect.by_code_point(type_coerce(column, AnyText))
+
+    def _number(self, column: Column[Any]) -> ColumnElement[Any]:
+        """Null where the text is none."""
+        text = self._text(column)
+        return case((text.regexp_match(_NUMBER), cast(text, Numeric)), else_=None)
+
 
 def _is_text(column: Column[Any]) -> bool:
     return isinstance(column.type, AnyText | Enum)
@@ -96,15 +116,6 @@ def _is_text(column: Column[Any]) -> bool:
 
 def _is_number(column: Column[Any]) -> bool:
     return isinstance(column.type, Integer | Double)
-
-
-def _text(column: Column[Any]) -> ColumnElement[Any]:
-    return type_coerce(column, AnyText)
-
-
-def _number(column: Column[Any]) -> ColumnElement[Any]:
-    """Null where the text is none."""
-    return case((_text(column).regexp_match(_NUMBER), cast(_text(column), Numeric)), else_=None)
 
 
 def _bound(value: int | float) -> ColumnElement[Any]:
@@ -117,3 +128,21 @@ def _without_meaning(column: Column[Any], value: Literal) -> SpecError:
     return SpecError(
         f'--where compares the column "{column.name}", which is {kind}, with {value!r}, and that has no meaning.'
     )
+
+
+def _glob(text: ColumnElement[Any], pattern: str) -> ResultCondition:
+    """SQLite's LIKE takes no notice of case."""
+    translated = like_as(pattern, {"%": "*", "_": "?"}, lambda sign: f"[{sign}]" if sign in "*?[" else sign)
+    return text.bool_op("GLOB")(translated)
+
+
+def _like(text: ColumnElement[Any], pattern: str) -> ResultCondition:
+    """PostgreSQL's own takes a backslash before any character."""
+    translated = like_as(pattern, {"%": "%", "_": "_"}, lambda sign: f"\\{sign}" if sign in "%_\\" else sign)
+    return text.like(translated)
+
+
+_DIALECTS = {
+    "sqlite": _Dialect(lambda text: text, _glob),
+    "postgresql": _Dialect(lambda text: text.collate("C"), _like),
+}

@@ -1,4 +1,5 @@
 import pytest
+from sqlalchemy import create_engine
 
 from pipeline.errors import SpecError
 from pipeline.ingest.expression import columns_of
@@ -27,6 +28,7 @@ EXPECTED = {
     "output like '%100_'": [1],
     "output not like '%.%'": [0, 1, 3],
     r"output like '%\%'": [1],
+    "output like '%[_]%' or output like '%*%' or output like '%?'": [],
     r"output like '\%%' or output like '%\\%'": [],
     "output = ''": [3],
     "error = 'x' or error like '_'": [2],
@@ -53,7 +55,9 @@ def job(ledger, road):
 
 def test_which_results_fulfil_it(engine, job):
     def row_ids(text: str) -> list[int]:
-        return [row.row_id for row in read_columns(engine, job, ["row_id"], None, condition=result_condition(text))]
+        return [
+            row.row_id for row in read_columns(engine, job, ["row_id"], None, condition=result_condition(text, engine))
+        ]
 
     assert {text: row_ids(text) for text in EXPECTED} == EXPECTED
 
@@ -85,5 +89,5 @@ def test_the_same_fulfil_it_where_they_are_looked_at_one_by_one(engine, job):
 )
 def test_what_makes_no_sense_is_told(text, told):
     with pytest.raises(SpecError) as caught:
-        result_condition(text)
+        result_condition(text, create_engine("sqlite://"))
     assert str(caught.value).startswith(told)
