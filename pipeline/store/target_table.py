@@ -38,13 +38,13 @@ from sqlalchemy.sql import quoted_name
 from sqlalchemy.types import TypeEngine
 
 from pipeline.errors import JobError, PipelineError, RefusedError, SpecError, TryAgain
-from pipeline.ingest.values import values_of
 from pipeline.store.entries import INSERT
 from pipeline.store.export import Wanted, free_name, joined, result_name, wanted_schema
 from pipeline.store.json_texts import json_cells
 from pipeline.store.postgresql import CONNECTION
 from pipeline.store.records import JobRecord
 from pipeline.store.selection import is_of_the_moment, with_password, without_password
+from pipeline.store.table_limits import bindable_values, require_names
 
 _WAIT_S = 30  #: for whoever writes to an SQLite file just now
 _EXAMPLES = "postgresql://user@host/database or sqlite:///path/to/file.db"
@@ -80,7 +80,7 @@ def export_to_table(engine: Engine, job: JobRecord, wanted: Wanted, url: str, se
         others = {column.name: insert.excluded[column.name] for column in table.c if column.name not in layout.key}
         upsert = insert.on_conflict_do_update(index_elements=list(layout.key), set_=others)
         for piece in joined(engine, job, layout.schema, wanted):
-            connection.execute(upsert, _rows(piece, {layout.job: job.name, layout.key[0]: job.id}, connection))
+            connection.execute(upsert, _rows(piece, layout, job, connection))
             n_rows += piece.num_rows
     return n_rows
 
@@ -170,6 +170,7 @@ def _told(error: DBAPIError, url: URL) -> PipelineError:
 
 def _table(connection: Connection, name: str, layout: _Layout) -> Table:
     place = _place(name, connection.dialect.name)
+    require_names(connection.dialect.name, (place["table_name"], place["schema"] or ""), layout.schema.names)
     table = Table(quoted_name(place["table_name"], quote=True), MetaData(), *layout.columns(), schema=place["schema"])
     found = inspect(connection)
     if not found.has_table(**place):
@@ -209,15 +210,16 @@ def _type(kind: pa.DataType) -> TypeEngine[Any]:
     return next((type_ for is_so, type_ in _TYPES if is_so(kind)), Text())
 
 
-def _rows(piece: pa.Table, ours: dict[str, str], connection: Connection) -> list[dict[str, Any]]:
+def _rows(piece: pa.Table, layout: _Layout, job: JobRecord, connection: Connection) -> list[dict[str, Any]]:
+    ours, row_ids = {layout.job: job.name, layout.key[0]: job.id}, piece[layout.key[1]].to_pylist()
     bindable, json_bindable = _BINDABLE[connection.dialect.name], _JSON_BINDABLE[connection.dialect.name]
     columns = [
-        values_of(column)
+        bindable_values(name, column, row_ids)
         if _is_plain(column.type)
         else list(map(json_bindable, json_cells(column).to_pylist()))
         if pa.types.is_nested(column.type)
-        else list(map(bindable, values_of(column)))
-        for column in (column.combine_chunks() for column in piece.columns)
+        else list(map(bindable, bindable_values(name, column, row_ids)))
+        for name, column in zip(piece.column_names, (column.combine_chunks() for column in piece.columns), strict=True)
     ]
     return [ours | dict(zip(piece.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 

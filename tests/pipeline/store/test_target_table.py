@@ -124,6 +124,36 @@ def test_an_interrupted_export_leaves_nothing(engine, reviews, target, tmp_path)
 
 
 @pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (
+            pa.uint64(),
+            2**64 - 1,
+            "holds 18446744073709551615 in row 2, and a table takes whole numbers up to 9223372036",
+        ),
+        (pa.timestamp("ms", "UTC"), 10**15, "holds .* in row 2, and a table takes times of the years 1 to 9999"),
+    ],
+)
+def test_a_value_beyond_what_a_table_holds_is_told(engine, exported_job, target, kind, value, told):
+    job = exported_job(pa.table({"a": pa.array([1, None, value, 4], kind)}), answered=3)
+    with pytest.raises(JobError, match=f'The column "a" {told}'):
+        export_to_table(engine, job, Wanted(), target, None, "answers")
+
+
+@pytest.mark.parametrize(
+    ("column", "table", "told"),
+    [("", "t", "has no name"), ("é" * 32, "t", "longer than PostgreSQL's 63 bytes"), ("a", "t" * 64, "Shorten it")],
+)
+def test_a_name_that_no_table_can_have_is_told(engine, exported_job, target, column, table, told):
+    job = exported_job(pa.table({column: [1, 2]}), answered=1)
+    if column and target.startswith("sqlite"):
+        assert export_to_table(engine, job, Wanted(), target, None, table) == 2
+        return
+    with pytest.raises(SpecError, match=told):
+        export_to_table(engine, job, Wanted(), target, None, table)
+
+
+@pytest.mark.parametrize(
     ("columns", "told"),
     [
         ("job TEXT", "The table answers has no columns job_id, row_id, status. Add them"),
