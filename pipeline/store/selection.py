@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 
 from pipeline.errors import InputError, PipelineError, SpecError, TryAgain
 from pipeline.store.postgresql import CONNECTION
+from pipeline.store.sqlite_names import executed
 
 #: Rows that are in memory at once.
 _BLOCK_ROWS = 1000
@@ -55,10 +56,9 @@ class Selection:
             options: dict[str, Any] = {"stream_results": True, "max_row_buffer": _BLOCK_ROWS, "no_parameters": True}
             if self._url.get_backend_name() == "postgresql":
                 options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-            result = connection.execution_options(**options).exec_driver_sql(self._sql)
+            result, names = executed(connection.execution_options(**options), self._sql)
             if not result.returns_rows:
                 raise InputError("--sql gives no table. Write one SELECT.")
-            names = tuple(result.keys())
             kinds = tuple(getattr(column, "type_display", None) for column in result.cursor.description)
             rest = result.partitions(_BLOCK_ROWS)
             yield Block(names, kinds, next(rest, ()))
@@ -146,9 +146,16 @@ def _engine(url: URL) -> Engine:
 def read_only(place: str) -> sqlite3.Connection:
     """`mode=ro` holds for the file itself; ATTACH and VACUUM INTO, which asks for the same right, would make others."""
 
-    def allowed(action: int, *_: str | None) -> int:
-        return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+    def allowed(action: int, name: str | None, value: str | None, *_: str | None) -> int:
+        return sqlite3.SQLITE_DENY if _writes_beside(action, str(name).lower(), value) else sqlite3.SQLITE_OK
 
     connection = sqlite3.connect(place, _WAIT_S, uri=True)
     connection.set_authorizer(allowed)
     return connection
+
+
+def _writes_beside(action: int, name: str, value: str | None) -> bool:
+    """Some would fail by themselves, but as if the disk did."""
+    if action == sqlite3.SQLITE_PRAGMA:
+        return name == "wal_checkpoint" or (name == "journal_mode" and value is not None)
+    return action == sqlite3.SQLITE_ATTACH

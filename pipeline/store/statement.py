@@ -1,5 +1,6 @@
 """Stage 7: one statement of a person's own on the database of the settings, which it reads and cannot change."""
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from pipeline.errors import PipelineError, RefusedError, SpecError, TryAgain
 from pipeline.store.faults import told
 from pipeline.store.selection import Block, read_only
+from pipeline.store.sqlite_names import executed
 from pipeline.store.transactions import database_name
 
 #: Rows that are in memory at once.
@@ -20,6 +22,8 @@ _BLOCK_ROWS = 1000
 #: SQLSTATEs, and names of SQLite's errors: of what would write, and of what was ended since its time was up.
 _WRITES = ("25006", "SQLITE_READONLY", "SQLITE_AUTH")
 _ENDED = ("57014", "SQLITE_INTERRUPT")
+#: What PostgreSQL has no cursor for, so that all of its answer comes at once; behind comments.
+_NO_CURSOR = re.compile(r"(\s|--[^\n]*(\n|$)|/\*.*?\*/)*(explain|show)\b", re.IGNORECASE | re.DOTALL)
 #: Steps of SQLite's machine between two looks at the clock: some milliseconds.
 _STEPS = 100_000
 
@@ -43,11 +47,11 @@ class Statement:
         """
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         with self._told(), self._connected(deadline) as connection:
-            options = {"stream_results": True, "max_row_buffer": _BLOCK_ROWS, "no_parameters": True}
-            result = connection.execution_options(**options).exec_driver_sql(self._sql)
+            streams = _NO_CURSOR.match(self._sql) is None
+            options = {"stream_results": streams, "max_row_buffer": _BLOCK_ROWS, "no_parameters": True}
+            result, names = executed(connection.execution_options(**options), self._sql)
             if not result.returns_rows:
                 raise SpecError("The statement gives no table. Write one SELECT.")
-            names = tuple(result.keys())
             kinds = tuple(getattr(column, "type_display", None) for column in result.cursor.description)
             rest = result.partitions(_BLOCK_ROWS)
             yield Block(names, kinds, next(rest, ()))
@@ -86,9 +90,10 @@ class Statement:
             return RefusedError(f"`pipeline sql` only reads, and this would do more: {detail}. Nothing was changed.")
         if number.startswith(_ENDED):
             return self._too_long()
+        quotes = " A text stands in single quotes." if '"' in self._sql and "column" in detail else ""
         return told(error, database_name(self._engine)) or SpecError(
-            f"The database cannot answer this: {detail}. Write one SELECT; `pipeline sql` by itself lists what there "
-            "is to ask for."
+            f"The database cannot answer this: {detail}.{quotes} Write one SELECT; `pipeline sql` by itself lists what "
+            "there is to ask for."
         )
 
     def _too_long(self) -> TryAgain:

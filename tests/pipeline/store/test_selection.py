@@ -75,6 +75,7 @@ def test_an_empty_table_has_columns(lite: str) -> None:
         ("SELECT 1; SELECT 2", "--sql cannot be run on {}: You can only execute one statement at a time."),
         ("BEGIN", "--sql gives no table. Write one SELECT."),
         ("SELECT id, text AS id FROM t", 'the SELECT on {} has 2 columns named "id". Rename all but one.'),
+        ('SELECT "txet" FROM t', "--sql cannot be run on {}: no such column: txet."),
     ],
 )
 def test_what_sqlite_refuses(lite: str, sql: str, told: str) -> None:

@@ -61,6 +61,33 @@ def test_no_other_file_is_opened_or_made_beside_a_sqlite(tmp_path, open_engine, 
     assert next(Statement(engine, "SELECT value FROM json_each('[7]')").blocks()).rows == [(7,)]
 
 
+@pytest.mark.parametrize("sql", ["PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA Journal_Mode = DELETE"])
+def test_a_pragma_that_would_write_is_refused_as_such(tmp_path, open_engine, database_url, sql):
+    if not database_url.startswith("sqlite"):
+        pytest.skip("PostgreSQL has none.")
+    engine = open_engine(5.0)
+    with pytest.raises(RefusedError, match="`pipeline sql` only reads"):
+        list(Statement(engine, sql).blocks())
+    assert next(Statement(engine, "PRAGMA journal_mode").blocks()).rows == [("wal",)]
+
+
+def test_how_it_is_answered_can_be_asked(engine):
+    sql = "/* how? */ EXPLAIN SELECT 1"
+    assert next(Statement(engine, sql).blocks()).rows
+    if engine.dialect.name == "postgresql":
+        assert next(Statement(engine, "SHOW TimeZone").blocks()).rows == [("UTC",)]
+
+
+def test_a_name_that_is_not_there_is_no_text(engine, road):
+    road.job(name="night")
+    with pytest.raises(SpecError, match=r"lable.*A text stands in single quotes\."):
+        list(Statement(engine, 'SELECT "lable" FROM v_results').blocks())
+    found = next(Statement(engine, """SELECT "job" AS "a ""b", '"job"' AS c FROM v_jobs -- "d" """).blocks())
+    assert (found.names, found.rows) == (('a "b', "c"), [("night", '"job"')])
+    if engine.dialect.name == "sqlite":
+        assert next(Statement(engine, 'SELECT max("job") FROM v_jobs').blocks()).names == ('max("job")',)
+
+
 def test_a_mistake_is_told_in_the_databases_words(engine):
     with pytest.raises(SpecError, match=r"The database cannot answer this: .*nowhere.*Write one SELECT"):
         list(Statement(engine, "SELECT * FROM nowhere").blocks())
