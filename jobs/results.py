@@ -50,8 +50,9 @@ def results(
 
     A table is for looking at: long cells are cut. All other formats hold every column of the input and of the result;
     in a pipe they go to standard output. Rows without a result yet are left out. --where asks of the results' columns
-    what `submit --where` asks of an input's, and of the input's where those stand beside them: a name that both have is
-    the result's, and input.NAME the input's. With --columns, the input is left out unless --join-input asks for it.
+    what `submit --where` asks of an input's, in a part of SQL without functions (docs/inputs.md), and of the input's
+    where those stand beside them: a name that both have is the result's, and input.NAME the input's. With --columns,
+    the input is left out unless --join-input asks for it.
 
     \b
     Examples:
@@ -59,6 +60,7 @@ def results(
       pipeline results moods --output moods.parquet
       pipeline results moods --where "label = 'good' and score > 0.9" --columns key,label,score
       pipeline results moods --where "label = 'good' and stars < 3"
+      pipeline results moods --where "answered_at >= '2026-12-01' and score between 0.4 and 0.6"
       pipeline results last | jq .output
     """
     file_format = choose_format(wanted, output)

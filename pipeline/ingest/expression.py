@@ -1,7 +1,8 @@
 """The language of `--where`, such as `stars >= 4 and lang = 'en' and text is not null`, whatever it is asked of.
 
-As in SQL, what is null fulfils no comparison, nor its opposite. Nothing is ever run, or pasted into a statement, that a
-person wrote: what its parts mean is said by a Meaning.
+It is a part of SQL: columns are compared with values, and there are no functions and no arithmetic. As in all of it,
+what is null fulfils no comparison, nor its opposite. Nothing is ever run, or pasted into a statement, that a person
+wrote: what its parts mean is said by a Meaning.
 """
 
 import re
@@ -21,7 +22,7 @@ _TOKEN = re.compile(
 _LIKE = re.compile(r"\\([%_\\])|(.)", re.DOTALL)
 #: As they are written, and what stands for it in a Meaning.
 _SIGNS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_KEYWORDS = frozenset({"and", "or", "not", "is", "in", "like", "null", "true", "false"})
+_KEYWORDS = frozenset({"and", "or", "not", "is", "in", "like", "between", "null", "true", "false"})
 _MOST_DIGITS = 37  #: what Arrow's decimals hold, less one
 _DEEPEST = 50  #: parentheses within parentheses
 
@@ -118,10 +119,12 @@ class Expression(Generic[Column, Part]):
             if self._kind != "text":
                 raise self._fault("a text in single quotes, in which % stands for anything")
             part = self._meaning.like(column, str(self._literal()))
+        elif self._took("between"):
+            part = self._within(column)
         elif not inverted and (truth := self._meaning.is_true(column)) is not None:
             return truth
         else:
-            raise self._fault("one of = != < <= > >=, is, in or like")
+            raise self._fault("one of = != < <= > >=, is, in, like or between")
         return self._meaning.opposite(part) if inverted else part
 
     def _among(self, column: Column) -> Part:
@@ -131,6 +134,11 @@ class Expression(Generic[Column, Part]):
             parts.append(self._meaning.compare(column, "=", self._literal()))
         self._require(")")
         return self._meaning.any_of(parts)
+
+    def _within(self, column: Column) -> Part:
+        least = self._meaning.compare(column, ">=", self._literal())
+        self._require("and")
+        return self._meaning.every_of([least, self._meaning.compare(column, "<=", self._literal())])
 
     def _column(self) -> Column:
         if self._kind == "quoted":

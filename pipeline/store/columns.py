@@ -56,6 +56,10 @@ class ResultColumn:
     place: int = 0
 
 
+_ATTEMPT = ResultColumn("attempt", pa.int64(), "attempt")
+_ANSWERED_AT = ResultColumn("answered_at", pa.timestamp("us", "UTC"), "created_at")
+
+
 def result_columns(spec_json: str, width: int | None = None) -> list[ResultColumn]:
     """In order; those of tasks, samples and logprobs only where the job asked for them. Of several questions each has
     its answer under its own name, and under that and a field's name what else there is to it.
@@ -107,7 +111,7 @@ def _types(spec: dict[str, Any], width: int | None) -> dict[str, pa.DataType]:
 def nameable_columns(spec_json: str, width: int | None = None) -> dict[str, ResultColumn]:
     """All columns that may be asked for, by name."""
     first = [ResultColumn("row_id", pa.int64(), "row_id"), ResultColumn("key", pa.string(), "key")]
-    last = [] if question_names(spec_json) else [ResultColumn("attempt", pa.int64(), "attempt")]
+    last = [] if question_names(spec_json) else [_ATTEMPT, _ANSWERED_AT]
     return {column.name: column for column in [*first, *result_columns(spec_json, width), *last]}
 
 
@@ -122,6 +126,8 @@ def result_column(name: str, kind: pa.DataType, found: Mapping[str, Sequence[Any
     values = found[name]
     if name == "embedding":
         return pa.array([None if value is None else np.frombuffer(value, "<f4") for value in values], kind)
+    if name == "created_at":
+        return pa.array([None if value is None else round(value * 1_000_000) for value in values], kind)
     if name in NESTED or pa.types.is_string(kind):
         values = unescaped(values)
     if name in NESTED and name != "labels" and (read := _read(values, kind)) is not None:

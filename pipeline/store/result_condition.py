@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -33,7 +34,11 @@ ResultCondition = ColumnElement[bool]
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_COLUMNS = [column.name for column in results.c if column.name not in ("job_id", "embedding", "prompt_hash")]
+_LEFT_OUT = ("job_id", "embedding", "prompt_hash", "created_at")
+#: By the names that they have in an export.
+_COLUMNS = {column.name: column for column in results.c if column.name not in _LEFT_OUT} | {
+    "answered_at": results.c.created_at
+}
 #: By letters that mean the same in every locale; more digits behind an E are no number that a database can hold.
 _NUMBER = r"\A[ \t\n\f\r]*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?[ \t\n\f\r]*\Z"
 _BEYOND = 2**63  #: no database has such whole numbers, but as floats
@@ -41,7 +46,7 @@ _BEYOND = 2**63  #: no database has such whole numbers, but as floats
 
 def asks_results_alone(text: str) -> bool:
     """Whether the database can tell. Raises SpecError where it cannot be read."""
-    return set(columns_of(text)) <= set(_COLUMNS)
+    return set(columns_of(text)) <= _COLUMNS.keys()
 
 
 def result_condition(text: str, engine: Engine) -> ResultCondition:
@@ -66,10 +71,10 @@ class _OfResults:
     def column(self, name: str) -> Column[Any]:
         if name not in _COLUMNS:
             raise SpecError(
-                f'The results have no column "{name}".{nearest(name, _COLUMNS)} Their columns are: '
+                f'The results have no column "{name}".{nearest(name, list(_COLUMNS))} Their columns are: '
                 f"{', '.join(_COLUMNS)}."
             )
-        return results.c[name]
+        return _COLUMNS[name]
 
     def is_true(self, column: Column[Any]) -> ResultCondition | None:
         return None
@@ -79,7 +84,9 @@ class _OfResults:
 
     def compare(self, column: Column[Any], sign: str, value: Literal) -> ResultCondition:
         found: ResultCondition
-        if isinstance(value, str) and _is_text(column):
+        if column is results.c.created_at:
+            found = _OPERATORS[sign](column, _seconds(value))
+        elif isinstance(value, str) and _is_text(column):
             found = _OPERATORS[sign](self._text(column), value)
         elif isinstance(value, bool | str) or not (_is_text(column) or _is_number(column)):
             raise _without_meaning(column, value)
@@ -118,16 +125,29 @@ def _is_number(column: Column[Any]) -> bool:
     return isinstance(column.type, Integer | Double)
 
 
+def _seconds(value: Literal) -> float:
+    """Since 1970; a time without a zone is one of UTC."""
+    try:
+        moment = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise _without_meaning(results.c.created_at, value) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
 def _bound(value: int | float) -> ColumnElement[Any]:
     whole = isinstance(value, int) and abs(value) < _BEYOND
     return literal(value, BigInteger()) if whole else literal(float(value), Double())
 
 
 def _without_meaning(column: Column[Any], value: Literal) -> SpecError:
+    name = next(name for name, known in _COLUMNS.items() if known is column)
+    if column is results.c.created_at:
+        return SpecError(
+            f"--where compares {name}, which is a time, with {value!r}, and that has no meaning. Write '2026-12-01' or "
+            "'2026-12-01 08:30', of UTC, or with a zone as in '2026-12-01T08:30+01:00'."
+        )
     kind = "text" if _is_text(column) else "a number" if _is_number(column) else "a list"
-    return SpecError(
-        f'--where compares the column "{column.name}", which is {kind}, with {value!r}, and that has no meaning.'
-    )
+    return SpecError(f'--where compares the column "{name}", which is {kind}, with {value!r}, and that has no meaning.')
 
 
 def _glob(text: ColumnElement[Any], pattern: str) -> ResultCondition:

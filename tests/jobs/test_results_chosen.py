@@ -34,6 +34,16 @@ def test_columns_are_those_of_the_result_alone(desk, run):
     assert shown.stdout == "key\tscore\nr0\t0.876\n"
 
 
+def test_when_a_row_was_answered_can_be_shown_and_asked(desk, run):
+    desk.done("night")
+    rows = lines(run("results", "night", "--columns", "answered_at", "--where", "answered_at > '2020-01-01'"))
+    assert len(rows) == 6
+    assert rows[0]["answered_at"].startswith("20")
+    assert lines(run("results", "night", "--where", "answered_at < '2020-01-01' and stars > 0")) == []
+    told = run("results", "night", "--where", "answered_at > 'yesterday'")
+    assert (told.exit_code, told.stderr.split("Write ")[1][:12]) == (2, "'2026-12-01'")
+
+
 def test_the_input_stands_beside_them_where_it_is_asked_for(desk, run):
     desk.done("night")
     [row] = lines(run("results", "night", "--columns", "key,output", "--join-input", "--where", "key = 'r4'"))

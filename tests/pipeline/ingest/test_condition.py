@@ -42,6 +42,7 @@ BATCH = pa.RecordBatch.from_pydict(
         ("text is null", [2]),
         ("text IS NOT NULL and not text = ''", [0, 1]),
         ("text like '%t%'", [1]),
+        ("n between 2 and 3 and text not between 'x' and 'z'", [1]),
         (r"text like '%\t%'", []),
         (r"text like '%\%'", []),
         ("text not like 'a%'", [1, 3]),
@@ -127,7 +128,7 @@ def fault(text: str) -> str:
     [
         ("n > > 4", "--where cannot be read at character 5 (>): there should be a number, a text in single quotes"),
         ("n >", "--where cannot be read at its end: there should be a number, a text in single quotes, true or false."),
-        ("n", "--where cannot be read at its end: there should be one of = != < <= > >=, is, in or like."),
+        ("n", "--where cannot be read at its end: there should be one of = != < <= > >=, is, in, like or between."),
         ("n = 1 n = 2", "--where cannot be read at character 7 (n): there should be and, or, or its end."),
         ("(n = 1", "--where cannot be read at its end: there should be )."),
         ("n = 1; drop", "--where cannot be read at character 6 (;): there should be a column, a value or one of"),

@@ -41,6 +41,9 @@ EXPECTED = {
     "key > 1234567890123456788": [3],
     "prompt_tokens < 99999999999999999999": [0, 1, 2, 3],
     "score >= 0.9": [1, 3],
+    "prompt_tokens between 7 and 8 or key not between 0 and 5": [0, 3],
+    "answered_at between '2026-11-28' and '2026-11-30 08:30'": [0, 1, 2, 3],
+    "answered_at < '2026-11-28T23:00:00+09:00'": [],
     "status = 'x'' or 1=1 --'": [],
 }
 
@@ -83,7 +86,11 @@ def test_the_same_fulfil_it_where_they_are_looked_at_one_by_one(engine, job):
         ("label = true", '--where compares the column "label", which is text, with True, and that has no meaning.'),
         ("scores = 'x'", "--where compares the column \"scores\", which is a list, with 'x'"),
         ("score like '0%'", '--where compares the column "score", which is a number'),
-        ("label", "--where cannot be read at its end: there should be one of = != < <= > >=, is, in or like."),
+        ("label", "--where cannot be read at its end: there should be one of = != < <= > >=, is, in, like or between."),
+        (
+            "answered_at > 5",
+            "--where compares answered_at, which is a time, with 5, and that has no meaning. Write '20",
+        ),
         ("label = 'a'; DROP TABLE results", "--where cannot be read at character 12 (;)"),
     ],
 )
