@@ -9,6 +9,8 @@ from pipeline.store.records import Progress
 _STOOD_STILL = 0.5
 #: Seconds in which a run is too short to be judged.
 _SHORT_S = 1.0
+#: Seconds below which nobody gains by advice.
+_WORTH_S = 10.0
 
 _ADVICE = {
     "encode": "Rows were turned into tokens more slowly than the model answered them: more tokenizer processes, or a "
@@ -39,8 +41,14 @@ def bottleneck(figures: Progress, *, fleet: bool) -> str:
             "stood still for the rest, stopped, paused, or waiting for its input, its model or other jobs."
         )
     stage = max(worked, key=worked.__getitem__)
-    sentence = f"{worked[stage] / total_s:.0%} of the work was {stage}. {_ADVICE[stage]}"
-    return f"{sentence} {_queue(figures, worked)}" if fleet else sentence
+    share = f"{worked[stage] / total_s:.0%} of the work was {stage}"
+    sentence = (
+        f"{share}. {_ADVICE[stage]}"
+        if worked[stage] >= _WORTH_S
+        else f"{share}, {duration(worked[stage])}: too little for a change to be worth it."
+    )
+    waited = fleet and max(figures.seconds["queue"], worked[stage]) >= _WORTH_S
+    return f"{sentence} {_queue(figures, worked)}" if waited else sentence
 
 
 def _queue(figures: Progress, worked: Mapping[str, float]) -> str:
