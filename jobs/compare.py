@@ -67,6 +67,8 @@ def _as_json(one: JobRecord, other: JobRecord, found: Agreement) -> dict[str, ob
 
 
 def _tell(one: JobRecord, other: JobRecord, found: Agreement) -> None:
+    if one.id == other.id:
+        click.echo(f"Both are the same job, {one.name}, which is compared with itself.", err=True)
     click.echo(f"{one.name} and {other.name} have results for {counted(found.both, 'key')} in common.\n")
     lines = {
         f"only in {one.name}": f"{found.only_first:,}",

@@ -42,7 +42,8 @@ def export(
     **chosen: Any,
 ) -> None:
     """Write the answers of JOB beside its input's columns. A table gets all rows or none; given again, the same command
-    writes the same rows over, so none is there twice. Several jobs may share a table.
+    writes the same rows over, so none is there twice. Several jobs may share a table. Of a row that is there already,
+    columns that are not written again, such as those --columns leaves out, keep what they hold.
 
     A password is no part of --to: write the whole URL into PIPELINE_TARGET_URL.
 

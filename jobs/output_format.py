@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from jobs.tables import counted
 from pipeline.errors import SpecError
 from pipeline.store.table_files import Format
 
@@ -34,6 +35,8 @@ def choose_format(wanted: str | None, output: Path | None) -> Format | None:
             "Parquet is not text to be read on a terminal. Give --output FILE.parquet, or send it to a pipe."
         )
     if wanted is not None:
+        if output is not None and _SUFFIXES.get(output.suffix.lower(), wanted) != wanted:
+            click.echo(f"{output} is written as {wanted}, as --format asks, whatever its name tells.", err=True)
         return next((name for name in _FORMATS if name == wanted), None)
     if output is not None:
         return by_suffix(output, ", or give --format")
@@ -46,6 +49,11 @@ def by_suffix(output: Path, way_out: str = "") -> Format:
     if found is None:
         raise SpecError(f"The name {output} does not tell its format. Let it end in .csv, .jsonl or .parquet{way_out}.")
     return found
+
+
+def tell_written(n_rows: int, output: Path) -> None:
+    """Not into a stream that has just been written to, such as /dev/stdout."""
+    click.echo(f"{counted(n_rows, 'row')} written to {output}", err=not output.is_file())
 
 
 _FLAGS = (

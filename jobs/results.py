@@ -10,8 +10,7 @@ import click
 from jobs.answers import print_answers, print_columns, rows_to_show
 from jobs.choosing import choosing_flags, wanted_rows
 from jobs.job_name import job_argument
-from jobs.output_format import choose_format, output_flags
-from jobs.tables import counted
+from jobs.output_format import choose_format, output_flags, tell_written
 from pipeline.errors import SpecError
 from pipeline.ingest.inputs import is_input
 from pipeline.rows import Status
@@ -73,19 +72,17 @@ def results(
     if file_format is None:
         _show(database, found, asked)
     elif output is None:
-        export_wanted(database, found, file_format, sys.stdout.buffer, asked)
+        if not export_wanted(database, found, file_format, sys.stdout.buffer, asked):
+            _tell_none(found, asked)
     else:
-        n_rows = export_wanted(database, found, file_format, output, asked)
-        click.echo(f"{counted(n_rows, 'row')} written to {output}")
+        tell_written(export_wanted(database, found, file_format, output, asked), output)
 
 
 def _show(database: Database, job: JobRecord, asked: Wanted) -> None:
     limit = asked.limit or rows_to_show(job, _TABLE_LINES)
     available = _available(database, job, asked, limit)
     if not available:
-        which = "no results yet" if asked.status is None else f"no rows that ended as {asked.status}"
-        chosen = asked.condition is not None or asked.where is not None
-        click.echo(f"{job.name} has {'no such rows' if chosen else which}.", err=True)
+        _tell_none(job, asked)
         return
     if asked.columns is None:
         print_answers(database, job, replace(asked, limit=limit))
@@ -94,6 +91,12 @@ def _show(database: Database, job: JobRecord, asked: Wanted) -> None:
     if available > limit:
         more = f"{available - limit:,}" if asked.where is None else "There are"
         click.echo(f"{more} more; --limit N shows more of them, --output FILE writes them all to a file.", err=True)
+
+
+def _tell_none(job: JobRecord, asked: Wanted) -> None:
+    which = "no results yet" if asked.status is None else f"no rows that ended as {asked.status}"
+    chosen = asked.condition is not None or asked.where is not None
+    click.echo(f"{job.name} has {'no such rows' if chosen else which}.", err=True)
 
 
 def _available(database: Database, job: JobRecord, asked: Wanted, limit: int) -> int:

@@ -8,8 +8,8 @@ from typing import Literal
 
 import click
 
-from jobs.output_format import choose_format, output_flags
-from jobs.tables import Column, counted, print_table
+from jobs.output_format import choose_format, output_flags, tell_written
+from jobs.tables import Column, print_table
 from jobs.time_span import TimeSpan
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
@@ -46,7 +46,7 @@ def sql(statement: str | None, wanted: str | None, output: Path | None, timeout:
     elif output is None:
         write_rows(asked, file_format, sys.stdout.buffer)
     else:
-        click.echo(f"{counted(write_rows(asked, file_format, output), 'row')} written to {output}")
+        tell_written(write_rows(asked, file_format, output), output)
 
 
 def _list_views() -> None:

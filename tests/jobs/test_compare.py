@@ -22,6 +22,11 @@ def test_the_figures_as_json(desk, run):
     assert (found["agreement"], found["kappa"], found["confusion"]) == (1.0, None, [])
 
 
+def test_a_job_beside_itself_is_said_to_be_the_same(desk, run):
+    desk.done("night")
+    assert run("compare", "night", "last").stderr == "Both are the same job, night, which is compared with itself.\n"
+
+
 def test_what_makes_no_sense_together_is_refused(desk, run):
     desk.done("night")
     assert run("compare", "night", "night", "--changed").exit_code == 2

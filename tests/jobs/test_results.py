@@ -58,8 +58,15 @@ def test_the_name_of_the_file_tells_its_format(desk, run, tmp_path, name):
 def test_format_wins_over_the_name(desk, run, tmp_path):
     desk.done("night")
     target = tmp_path / "out.csv"
-    run("results", "night", "--output", str(target), "--format", "jsonl")
+    told = run("results", "night", "--output", str(target), "--format", "jsonl").stderr
+    assert told == f"{target} is written as jsonl, as --format asks, whatever its name tells.\n"
     assert json.loads(target.read_text().splitlines()[0])["id"] == "r0"
+
+
+def test_what_is_written_to_a_stream_is_not_mixed_with_words(desk, run):
+    desk.done("night")
+    told = run("results", "night", "--output", "/dev/null", "--format", "csv")
+    assert (told.stdout, told.stderr) == ("", "6 rows written to /dev/null\n")
 
 
 def test_status_and_limit_choose_rows(desk, run, tmp_path):

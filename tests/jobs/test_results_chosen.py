@@ -19,6 +19,8 @@ def test_where_and_status_and_limit_choose_rows_together(desk, run):
     assert shown.stderr.startswith("4 more; ")
     none = run("results", "night", "--where", "row_id > 99", "--format", "table")
     assert none.stderr == "night has no such rows.\n"
+    piped = run("results", "night", "--where", "row_id > 99")
+    assert (piped.stdout, piped.stderr) == ("", none.stderr)
 
 
 def test_columns_are_those_of_the_result_alone(desk, run):
