@@ -23,7 +23,7 @@ _BLOCK_ROWS = 1000
 _WRITES = ("25006", "SQLITE_READONLY", "SQLITE_AUTH")
 _ENDED = ("57014", "SQLITE_INTERRUPT")
 #: What PostgreSQL has no cursor for, so that all of its answer comes at once; behind comments.
-_NO_CURSOR = re.compile(r"(\s|--[^\n]*(\n|$)|/\*.*?\*/)*(explain|show)\b", re.IGNORECASE | re.DOTALL)
+_NO_CURSOR = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*+(?:explain|show)\b", re.IGNORECASE | re.DOTALL)
 #: Steps of SQLite's machine between two looks at the clock: some milliseconds.
 _STEPS = 100_000
 

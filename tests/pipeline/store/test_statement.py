@@ -72,7 +72,7 @@ def test_a_pragma_that_would_write_is_refused_as_such(tmp_path, open_engine, dat
 
 
 def test_how_it_is_answered_can_be_asked(engine):
-    sql = "/* how? */ EXPLAIN SELECT 1"
+    sql = "/* how? */ -- this\n EXPLAIN SELECT 1"
     assert next(Statement(engine, sql).blocks()).rows
     if engine.dialect.name == "postgresql":
         assert next(Statement(engine, "SHOW TimeZone").blocks()).rows == [("UTC",)]
