@@ -24,6 +24,7 @@ from pipeline.store.columns import (
     result_columns,
     rows_at_once,
 )
+from pipeline.store.lookup import read_job
 from pipeline.store.purged import require_shards, require_unchanged
 from pipeline.store.queries import embedding_width, list_pages
 from pipeline.store.records import JobRecord
@@ -104,10 +105,14 @@ def joined(engine: Engine, job: JobRecord, schema: pa.Schema, wanted: Wanted) ->
     """A table for each run of rows that have results; no more than one page is in memory, and no transaction is open
     for as long as it takes.
 
-    Raises SpecError where `wanted.where` asks of a column that is not there, and at the end RefusedError or TryAgain
-    where answers went meanwhile.
+    Raises SpecError where `wanted.where` asks of a column that is not there, InputError for a shard that is gone, and
+    RefusedError or TryAgain where the input, or at the end answers, went meanwhile.
     """
-    yield from _chosen(engine, job, schema, wanted)
+    try:
+        yield from _chosen(engine, job, schema, wanted)
+    except InputError:
+        require_shards(read_job(engine, job.id))
+        raise
     require_unchanged(engine, job)
 
 

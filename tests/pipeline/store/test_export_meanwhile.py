@@ -46,6 +46,12 @@ def test_a_table_gets_nothing(engine, done, meanwhile, tmp_path):
     assert not inspect(create_engine(f"sqlite:///{tmp_path}/target.db")).has_table("answers")
 
 
+def test_a_purge_of_the_input_is_told_as_one(engine, done, meanwhile):
+    meanwhile(lambda: purge(engine, done, "shards"))
+    with pytest.raises(RefusedError, match=r"The input of .* was purged on "):
+        preview(engine, done, Wanted())
+
+
 @pytest.mark.parametrize("where", [None, "id like 'r%'"])
 def test_a_job_that_goes_on_is_told(engine, ledger, done, meanwhile, where):
     meanwhile(lambda: ledger.retry_errors(done.id, 1))
