@@ -126,8 +126,9 @@ def test_a_producer_is_in_the_registry_as_long_as_it_cuts(desk, submit, at_shard
 
 @pytest.fixture
 def far_apart(rows):
-    """Twelve rows of four long texts, each of which comes up three times, in shards of two."""
-    lines = (f'r{row},"{row % 4} is what this long text begins with. {"And so on. " * 22}"' for row in range(12))
+    """Twelve rows in shards of two, of which three each begin with the same long text."""
+    texts = (f"{row % 4} is what this long text begins with. {'And so on. ' * 22}" for row in range(12))
+    lines = (f'r{row},"{text} At last: {chr(ord("a") + row)}."' for row, text in enumerate(texts))
     rows.write_text("id,text\n" + "\n".join(lines) + "\n")
     return [(row, row + 4, row + 8) for row in range(4)]
 
