@@ -11,6 +11,7 @@ from dataclasses import replace
 import torch
 
 from pipeline.errors import ModelError
+from pipeline.inference.kernels.onednn import onednn_by_row
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.prelaid import other_products
 
@@ -28,4 +29,4 @@ def deterministic(model: LanguageModel) -> LanguageModel:
             f"--deterministic cannot be kept for models of type {model.network.config.model_type}: the products in "
             f"{others[0]} depend on the rows beside a row. Leave it out, or take a dense model such as Llama or Qwen."
         )
-    return replace(model, deterministic=True)
+    return replace(model, deterministic=True, kernel=onednn_by_row)

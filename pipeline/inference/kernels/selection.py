@@ -7,6 +7,7 @@ import torch
 from pipeline.inference.kernels.flash_cpu import flash_cpu, flash_cpu_decode
 from pipeline.inference.kernels.flash_cuda import flash_cuda, flash_cuda_decode
 from pipeline.inference.kernels.kernel import DecodeKernel, Kernel
+from pipeline.inference.kernels.onednn import onednn_by_size
 from pipeline.inference.kernels.reference import reference, reference_decode
 
 _HALF = (torch.bfloat16, torch.float16)
@@ -26,7 +27,7 @@ class Choice(NamedTuple):
 def choose_kernel(device: torch.device, dtype: torch.dtype) -> Choice:
     """The fastest that this device and precision allow."""
     if device.type == "cpu":
-        return Choice("torch flash attention for CPU", "the device is a CPU", flash_cpu, flash_cpu_decode)
+        return _for_cpu(dtype)
     if device.type != "cuda":
         return _plain(f"no other runs on {device.type}")
     if dtype not in _HALF:
@@ -39,6 +40,13 @@ def choose_kernel(device: torch.device, dtype: torch.dtype) -> Choice:
         why = f"flash-attn cannot be imported: {error}"
         return Choice("torch flash attention for CUDA", why, flash_cuda, flash_cuda_decode)
     return Choice("flash-attn 2", "the package is installed", flash_attn, flash_attn_decode)
+
+
+def _for_cpu(dtype: torch.dtype) -> Choice:
+    if dtype == torch.float32 and torch._C._has_mkldnn:
+        name = "oneDNN where blocks are large, torch flash attention for CPU"
+        return Choice(name, "the device is a CPU, in float32", onednn_by_size, flash_cpu_decode)
+    return Choice("torch flash attention for CPU", "the device is a CPU", flash_cpu, flash_cpu_decode)
 
 
 def _plain(why: str) -> Choice:

@@ -40,7 +40,7 @@ def shuffled(batch, seed):
 @pytest.fixture
 def model(llama):
     lay_out(llama)
-    return replace(adopt(llama), deterministic=True)
+    return deterministic(adopt(llama))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_of_every_family_whose_products_are_all_laid_out(family, make_batch):
     assert (family.config.model_type.removesuffix("_text") in DETERMINISTIC) == (other_products(family) == [])
     if other_products(family):
         return
-    model, batch = replace(adopt(family), deterministic=True), make_batch(LENGTHS)
+    model, batch = deterministic(adopt(family)), make_batch(LENGTHS)
     assert answers(model, shuffled(batch, 1), GREEDY, 5) == answers(model, batch, GREEDY, 64)
 
 

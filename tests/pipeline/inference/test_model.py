@@ -33,7 +33,7 @@ def test_a_directory_is_loaded_with_the_facts_that_batches_need(tiny_model):
     model = load_model(resolve_checkpoint(str(tiny_model)), "cpu")
     assert (model.context, model.vocab_size, model.stop_ids) == (512, 259, frozenset({258}))
     assert dataclasses.astuple(model.shape) == (2, 2, 8, torch.float32, torch.device("cpu"))
-    assert model.kernel_name == "torch flash attention for CPU"
+    assert model.kernel_name.endswith("torch flash attention for CPU")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -9,6 +9,7 @@ import torch
 from pipeline.inference.kernels.flash_cpu import flash_cpu, flash_cpu_decode
 from pipeline.inference.kernels.flash_cuda import flash_cuda, flash_cuda_decode
 from pipeline.inference.kernels.kernel import DecodeKernel, Kernel
+from pipeline.inference.kernels.onednn import onednn
 
 #: Set where flash-attn runs on a CPU: by its Triton kernels, under Triton's interpreter.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -62,6 +63,7 @@ def _backends() -> list[Backend]:
     if INTERPRETED:
         return _interpreted()
     found = [Backend("flash_cpu", flash_cpu, flash_cpu_decode, "cpu", dtype) for dtype in TOLERANCE]
+    found.append(Backend("onednn", onednn, flash_cpu_decode, "cpu", torch.float32))
     if torch.cuda.is_available():
         on_cuda = {"flash_cuda": (flash_cuda, flash_cuda_decode), "flash_attn": _flash_attn()}
         half = (torch.bfloat16, torch.float16)

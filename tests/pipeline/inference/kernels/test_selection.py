@@ -5,6 +5,7 @@ import torch
 
 from pipeline.inference.kernels.flash_cpu import flash_cpu, flash_cpu_decode
 from pipeline.inference.kernels.flash_cuda import flash_cuda, flash_cuda_decode
+from pipeline.inference.kernels.onednn import onednn_by_size
 from pipeline.inference.kernels.reference import reference, reference_decode
 from pipeline.inference.kernels.selection import choose_kernel
 
@@ -24,8 +25,14 @@ def unimported():
         sys.modules[OURS] = before
 
 
-@pytest.mark.parametrize("dtype", [WHOLE, *HALF])
-def test_a_cpu_gets_the_flash_kernel(dtype):
+def test_a_cpu_gets_onednn_where_it_pays():
+    name = "oneDNN where blocks are large, torch flash attention for CPU"
+    choice = choose_kernel(torch.device("cpu"), WHOLE)
+    assert choice == (name, "the device is a CPU, in float32", onednn_by_size, flash_cpu_decode)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_a_cpu_gets_the_flash_kernel_in_half_precision(dtype):
     choice = choose_kernel(torch.device("cpu"), dtype)
     assert choice == ("torch flash attention for CPU", "the device is a CPU", flash_cpu, flash_cpu_decode)
 
