@@ -10,3 +10,5 @@ for name in COMMANDS:
     importlib.import_module(f"jobs.{name.replace('-', '_')}")
 for name in WORKERS:
     importlib.import_module(f"workers.{name}")
+# What the first model brings in.
+importlib.import_module("transformers.modeling_utils")

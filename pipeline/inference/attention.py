@@ -9,20 +9,17 @@ values of a forward are [1, heads, tokens, dim], where the tokens of all rows li
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface
 
 from pipeline.inference.kernels.kernel import DecodeKernel, Kernel, Part
 from pipeline.inference.kernels.merge import merge, with_sink
 from pipeline.inference.lanes import Lanes
 from pipeline.inference.masks import window_mask
 from pipeline.inference.padding import Padding
-
-NAME = "pipeline_packed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,5 +183,12 @@ def attend(
     return packed.attend(layer, query, key, value, rule).transpose(1, 2), None
 
 
-# No mask function is registered beside it, which tells transformers to make no mask, and to look for no packed rows.
-AttentionInterface.register(NAME, attend)
+@cache
+def registered() -> str:
+    """The name by which transformers' models find `attend`. To import them takes long, so the first one does it."""
+    from transformers import AttentionInterface
+
+    # No mask function beside it tells transformers to make no mask, and to look for no packed rows.
+    name = "pipeline_packed"
+    AttentionInterface.register(name, attend)
+    return name

@@ -65,7 +65,7 @@ def load_model(
             dtype=choose_dtype(dtype, target, config.dtype),
             # Quantised weights are not to be moved once they are loaded, so that they go where they stay.
             device_map={"": target},
-            attn_implementation=None if is_encoder(config) else attention.NAME,
+            attn_implementation=None if is_encoder(config) else attention.registered(),
             output_loading_info=True,
             **options,
         )
@@ -96,7 +96,7 @@ def read_context(checkpoint: Checkpoint, *, trust_remote_code: bool = False, emb
 def adopt(network: Any) -> LanguageModel:
     """A transformers model in memory, its attention set to ours and proven against the plain one."""
     refuse_unsupported(network.config)
-    network.set_attn_implementation(attention.NAME)
+    network.set_attn_implementation(attention.registered())
     model = describe(network)
     prove(model)
     return model

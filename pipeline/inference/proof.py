@@ -33,7 +33,7 @@ def prove(model: LanguageModel) -> None:
     model.network.set_attn_implementation("eager")
     whole = torch.tensor([[*prefix, *row] for row in rows], device=model.device)
     plain = model.network(input_ids=whole, use_cache=False, logits_to_keep=2).logits.float()
-    model.network.set_attn_implementation(attention.NAME)
+    model.network.set_attn_implementation(attention.registered())
     difference = ((ours - plain).abs().max() / plain.abs().max()).item()
     if not difference <= _TOLERANCE[model.shape.dtype]:
         raise ModelError(

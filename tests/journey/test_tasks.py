@@ -27,7 +27,7 @@ def logprob(small_model, small_tokenizer):
         small_model.network.set_attn_implementation("sdpa")
         with torch.no_grad():
             logprobs = small_model.network(ids).logits[0].log_softmax(-1)
-        small_model.network.set_attn_implementation(attention.NAME)
+        small_model.network.set_attn_implementation(attention.registered())
         return sum(logprobs[place - 1, token].item() for place, token in enumerate(ids[0].tolist()) if place >= start)
 
     return measure
@@ -119,7 +119,7 @@ def test_a_prompt_becomes_a_vector(run, home, small_model, small_tokenizer, tmp_
         small_model.network.set_attn_implementation("sdpa")
         with torch.no_grad():
             states = small_model.network.base_model(ids).last_hidden_state[0]
-        small_model.network.set_attn_implementation(attention.NAME)
+        small_model.network.set_attn_implementation(attention.registered())
         expected = torch.nn.functional.normalize(states[-1] if pooling == "last" else states.mean(0), dim=0)
         found = torch.tensor(column[place].as_py())
         assert (found - expected).abs().max() <= 1e-4
@@ -146,7 +146,7 @@ def test_several_questions_over_one_row(run, logprob, small_model, small_tokeniz
         ids = tokenizer(before + questions["gist"]["prompt"], return_tensors="pt")["input_ids"]
         small_model.network.set_attn_implementation("sdpa")
         whole = small_model.network.generate(ids, max_new_tokens=8, do_sample=False)[0]
-        small_model.network.set_attn_implementation(attention.NAME)
+        small_model.network.set_attn_implementation(attention.registered())
         assert gist.output == tokenizer.decode(whole[ids.shape[1] :], skip_special_tokens=True)
         assert fit.logprob == pytest.approx(logprob(before + questions["fit"]["prompt"], f" {product}"), abs=2e-3)
         row = exported[place]

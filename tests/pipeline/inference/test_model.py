@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from transformers import AutoConfig, JambaConfig, MambaConfig, T5Config
+from transformers import AttentionInterface, AutoConfig, JambaConfig, MambaConfig, T5Config
 
 from pipeline.errors import ModelError, TryAgain
 from pipeline.inference import attention
@@ -100,7 +100,7 @@ def test_attention_that_is_not_what_we_compute_is_found_out(llama, monkeypatch):
     def sharper(module, q, k, v, mask, scaling=None, **rest):
         return inner(module, q, k, v, mask, 2 * scaling, **rest)
 
-    monkeypatch.setitem(type(attention.AttentionInterface())._global_mapping, attention.NAME, sharper)
+    monkeypatch.setitem(type(AttentionInterface())._global_mapping, attention.registered(), sharper)
     with pytest.raises(ModelError, match=r"packed logits differ from the plain model's by \d"):
         adopt(llama)
 
@@ -152,7 +152,7 @@ def test_the_real_model_generates_the_tokens_of_transformers(small_model, real_b
         out = network.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)
         tokens = [token for token in out[0, ids.shape[1] :].tolist() if token not in small_model.stop_ids]
         assert answers[prompt.row_id] == " ".join(map(str, tokens))
-    network.set_attn_implementation(attention.NAME)
+    network.set_attn_implementation(attention.registered())
 
 
 def test_the_real_model_scores_labels_as_a_whole_forward_does(small_model, real_batch, small_tokenizer):
@@ -175,4 +175,4 @@ def test_the_real_model_scores_labels_as_a_whole_forward_does(small_model, real_
         expected = torch.tensor(scores).softmax(-1)
         assert completion.score == pytest.approx(expected.max().item(), abs=1e-4)
         assert completion.label == names[int(expected.argmax())]
-    network.set_attn_implementation(attention.NAME)
+    network.set_attn_implementation(attention.registered())
