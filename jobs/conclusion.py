@@ -7,6 +7,7 @@ from pipeline.spec import OUTPUT_FORMATS, JobSpec
 from pipeline.store.differences import count_differences
 from pipeline.store.export import export
 from pipeline.store.records import JobRecord
+from pipeline.store.schedule_runs import ScheduleRuns
 
 
 def conclude(session: Session, job: JobRecord, spec: JobSpec, *, as_json: bool) -> int:
@@ -14,6 +15,7 @@ def conclude(session: Session, job: JobRecord, spec: JobSpec, *, as_json: bool) 
     if spec.output is not None:
         n_rows = export(session.database, job, OUTPUT_FORMATS[spec.output.suffix.lower()], spec.output)
         session.notes.print(f"{n_rows} rows written to {spec.output}", soft_wrap=True)
+    ScheduleRuns(session.database).mend(job)
     count_differences(session.database, job.id)
     print_summary(session.settings, session.database, job, spec, as_json=as_json)
     figures = session.figures(job)

@@ -13,6 +13,7 @@ from pipeline.errors import PipelineError
 from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.schedule_records import RunClaim
+from pipeline.store.schedule_runs import ScheduleRuns
 from pipeline.store.schedules import Schedules
 from pipeline.timetable import Timetable
 
@@ -146,9 +147,14 @@ def remove(name: str) -> None:
     Example:
       pipeline schedule remove reviews
     """
-    schedules = Schedules(open_database(Settings.from_environment()))
-    schedules.remove(schedules.find(name))
+    database = open_database(Settings.from_environment())
+    schedules = Schedules(database)
+    found = schedules.find(name)
+    lost = [run.job_name for run in ScheduleRuns(database).open(found) if run.job_id is None]
+    schedules.remove(found)
     click.echo(f"{name} is removed. Its jobs stay: pipeline jobs")
+    if lost:
+        click.echo(f"A run that was to become the job {', '.join(lost)} has none yet, and comes to nothing.", err=True)
 
 
 @schedule.command("run-now")

@@ -66,8 +66,9 @@ def _submit(session: Session, claim: RunClaim, manner: Manner) -> int:
 def _begin(session: Session, claim: RunClaim, spec: JobSpec, manner: Manner) -> int:
     # Both take a while to import.
     from jobs.new_job import submit_job
-    from jobs.submit import checked_source
+    from jobs.submit import checked_source, require_place
 
+    require_place(spec.output)
     return submit_job(session.settings, spec, checked_source(session.settings, spec), manner, claim)
 
 

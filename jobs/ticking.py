@@ -14,7 +14,7 @@ from jobs.scheduled_run import submit_run
 from pipeline.errors import PipelineError, RefusedError
 from pipeline.settings import Settings
 from pipeline.store.database import Database, open_database
-from pipeline.store.schedule_records import Overlap, RunRecord, ScheduleRecord
+from pipeline.store.schedule_records import Overlap, RunClaim, RunRecord, RunState, ScheduleRecord
 from pipeline.store.schedule_runs import ScheduleRuns
 from pipeline.store.schedules import Schedules
 from pipeline.timetable import Timetable
@@ -43,16 +43,22 @@ def run_at_once(settings: Settings, name: str, manner: Manner) -> int:
     runs = ScheduleRuns(database)
     schedule = Schedules(database).find(name)
     runs.close_ended()
-    _make_room(runs, make_ticker(database), schedule)
-    timetable = Timetable(schedule.cron, schedule.zone)
-    run = runs.record_now(schedule, job_name(schedule, timetable, Schedules(database).now()))
-    claim = runs.claim(run, settings.lease_s)
+    claim = _stopped_run(settings, runs, schedule)
+    if claim is None:
+        _make_room(runs, make_ticker(database), schedule)
+        timetable = Timetable(schedule.cron, schedule.zone)
+        run = runs.record_now(schedule, job_name(schedule, timetable, Schedules(database).now()))
+        claim = runs.claim(run, settings.lease_s)
     if claim is None:
         raise RefusedError(f"The run of {name} was begun by another process.")
     try:
-        return submit_run(settings, claim, manner)
+        status = submit_run(settings, claim, manner)
     finally:
         _send(settings, database)
+    if status == exit_codes.STOPPED and any(run.state is RunState.DUE for run in runs.open(schedule)):
+        again = f"pipeline schedule run-now {shlex.quote(name)}"
+        click.echo(f"The run is not over: `{again}`, or the next tick, goes on with it.", err=True)
+    return status
 
 
 def _start_all(settings: Settings, database: Database, ticker: Ticker) -> int:
@@ -75,14 +81,28 @@ def _start_all(settings: Settings, database: Database, ticker: Ticker) -> int:
         status = one or status
 
 
+def _stopped_run(settings: Settings, runs: ScheduleRuns, schedule: ScheduleRecord) -> RunClaim | None:
+    """The earliest that is not over, if nobody is at it, and none is to take its place."""
+    earlier = runs.open(schedule)
+    if not earlier or schedule.overlap is Overlap.CANCEL:
+        return None
+    claim = runs.claim(earlier[0], settings.lease_s)
+    if claim is not None:
+        click.echo(f"This goes on with the run before it, {earlier[0].job_name}, which is not over.", err=True)
+    return claim
+
+
 def _make_room(runs: ScheduleRuns, ticker: Ticker, schedule: ScheduleRecord) -> None:
     earlier: list[RunRecord] = runs.open(schedule)
     if earlier and schedule.overlap is not Overlap.CANCEL:
-        last = earlier[-1]
-        raise RefusedError(
-            f"The run before it, {last.job_name}, is not over. Let it end, or stop it: "
-            f"pipeline cancel {shlex.quote(last.job_name)}"
+        first = earlier[0]
+        told = "" if first.note is None else f" ({first.note})"
+        way = (
+            f"look again later: pipeline schedule show {shlex.quote(schedule.name)}"
+            if first.job_id is None
+            else f"stop it: pipeline cancel {shlex.quote(first.job_name)}"
         )
+        raise RefusedError(f"The run before it, {first.job_name}, is not over{told}. Let it end, or {way}")
     for run in earlier:
         ticker.supersede(run)
 

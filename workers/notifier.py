@@ -140,7 +140,7 @@ def _run(command: str, body: bytes, timeout_s: float) -> None:
         ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True
     ) as process:
         try:
-            process.communicate(body, timeout=timeout_s)
+            process.communicate(body + b"\n", timeout=timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise _too_long(timeout_s) from None

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, and_, exists, false, insert, or_, select, true, update
+from sqlalchemy import Connection, Engine, and_, delete, exists, false, insert, or_, select, true, update
 
 from pipeline.store.records import JobRecord
 from pipeline.store.schedule_records import Event, NoticeRecord, NoticeState, RunState
@@ -35,6 +35,12 @@ def add_of_run(
 ) -> None:
     """The same of a run of a schedule, whose job is `spec_json`."""
     _add(connection, event, spec_json, now, job_id, run_id)
+
+
+def take_back_done(connection: Connection, job_id: str) -> None:
+    """What the run of the job still had to do after it failed, and that is told instead."""
+    unsent = and_(notices.c.job_id == job_id, notices.c.event == Event.DONE, PENDING)
+    connection.execute(delete(notices).where(unsent))
 
 
 class Notices:

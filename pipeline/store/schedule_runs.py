@@ -16,12 +16,13 @@ from sqlalchemy.sql.dml import Update
 from pipeline.errors import RefusedError
 from pipeline.store import notices
 from pipeline.store.entries import INSERT
+from pipeline.store.records import JobRecord
 from pipeline.store.run_states import ENDS, after_job, claimable, is_free, is_late
 from pipeline.store.schedule_records import Event, Overlap, RunClaim, RunRecord, RunState, ScheduleRecord
 from pipeline.store.schema import OPEN_RUN, jobs, schedule_runs, schedules
 from pipeline.store.transactions import moment, reading, writing
 
-_LOST = "This run of the schedule was cancelled, or another process has taken it over."
+_LOST = "This run of the schedule was cancelled, its schedule was removed, or another process has taken it over."
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,16 @@ class ScheduleRuns:
                 return
             run = _read(connection, claim.run_id)
             spec_json = connection.scalars(select(schedules.c.spec_json).where(schedules.c.id == run.schedule_id)).one()
+            if run.job_id is not None:
+                notices.take_back_done(connection, run.job_id)
             notices.add_of_run(connection, Event.FAILED, run.id, spec_json, now, run.job_id)
+
+    def mend(self, job: JobRecord) -> None:
+        """The job is done and its file is written, where the run failed for want of either. A notice tells of it."""
+        with writing(self._engine) as connection:
+            now = self._now(connection)
+            if mend(connection, job.id, now):
+                notices.add(connection, Event.DONE, job, now)
 
     def _now(self, connection: Connection) -> float:
         return moment(connection) if self._clock is None else self._clock()
@@ -212,10 +222,11 @@ def unlink(connection: Connection, job_id: str) -> None:
     connection.execute(update(schedule_runs).where(schedule_runs.c.job_id == job_id).values(job_id=None))
 
 
-def mend(connection: Connection, job_id: str, now: float) -> None:
-    """The run failed, and a person saw to its job, which is done."""
+def mend(connection: Connection, job_id: str, now: float) -> bool:
+    """The run failed, and a person saw to its job, which is done. False where it did not fail."""
     failed = and_(schedule_runs.c.job_id == job_id, schedule_runs.c.state == RunState.FAILED)
-    connection.execute(update(schedule_runs).where(failed).values(state=RunState.DONE, finished_at=now, note=None))
+    done = update(schedule_runs).where(failed).values(state=RunState.DONE, finished_at=now, note=None)
+    return bool(connection.execute(done).rowcount)
 
 
 def is_begun(connection: Connection, job_id: str) -> bool:

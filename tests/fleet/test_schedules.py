@@ -42,6 +42,6 @@ def test_a_submission_that_is_killed_is_gone_on_with(postgresql_fleet: Fleet, ro
     (name,) = new_jobs()
     figures = fleet.seen.figures(name)
     assert figures.finished == figures.total == len((tmp_path / "out.jsonl").read_text().splitlines())
-    fleet.until(lambda: told.exists() and told.read_text().endswith("}"))
+    fleet.until(lambda: told.exists() and told.read_text().endswith("}\n"))
     assert told.read_text().count('"event": "done"') == 1
     schedules.remove(night)
