@@ -9,9 +9,9 @@ from jobs import exit_codes
 from jobs.manner import Manner, manner_flags
 from jobs.schedule_add import add
 from jobs.tables import print_table
-from pipeline.errors import PipelineError
+from pipeline.errors import NotFoundError, PipelineError
 from pipeline.settings import Settings
-from pipeline.store.database import open_database
+from pipeline.store.database import Database, existing_database, no_schedules
 from pipeline.store.schedule_records import RunClaim
 from pipeline.store.schedule_runs import ScheduleRuns
 from pipeline.store.schedules import Schedules
@@ -45,15 +45,17 @@ def list_all(as_json: bool) -> None:
     from jobs.schedule_shown import LIST_COLUMNS, list_row, shown_runs
     from jobs.schedule_shown import as_json as described
 
-    database = open_database(Settings.from_environment())
-    found = Schedules(database).all()
+    try:
+        database = _database()
+        found = Schedules(database).some()
+    except NotFoundError as none:
+        click.echo("[]" if as_json else none, err=not as_json)
+        return
     if as_json:
         told = [described(database, one, shown_runs(database, one, 1)) for one in found]
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
-    elif found:
-        print_table(LIST_COLUMNS, [list_row(database, one) for one in found])
     else:
-        click.echo("There are no schedules yet. `pipeline schedule add --help` tells how to begin.", err=True)
+        print_table(LIST_COLUMNS, [list_row(database, one) for one in found])
 
 
 @schedule.command()
@@ -69,7 +71,7 @@ def show(name: str, as_json: bool) -> None:
     from jobs.schedule_shown import RUN_COLUMNS, facts, run_row, shown_runs, why_anew
     from jobs.schedule_shown import as_json as described
 
-    database = open_database(Settings.from_environment())
+    database = _database()
     found = Schedules(database).find(name)
     runs = shown_runs(database, found, _RUNS)
     if as_json:
@@ -101,7 +103,7 @@ def next_times(name: str, count: int) -> None:
     """
     from jobs.schedule_shown import NEXT_COLUMNS, next_rows
 
-    schedules = Schedules(open_database(Settings.from_environment()))
+    schedules = Schedules(_database())
     found = schedules.find(name)
     print_table(NEXT_COLUMNS, next_rows(found, schedules.now(), count))
 
@@ -115,7 +117,7 @@ def pause(name: str) -> None:
     Example:
       pipeline schedule pause reviews
     """
-    schedules = Schedules(open_database(Settings.from_environment()))
+    schedules = Schedules(_database())
     schedules.pause(schedules.find(name))
     click.echo(f"{name} is paused; `pipeline schedule resume {shlex.quote(name)}` goes on with it.")
 
@@ -129,7 +131,7 @@ def resume(name: str) -> None:
     Example:
       pipeline schedule resume reviews
     """
-    schedules = Schedules(open_database(Settings.from_environment()))
+    schedules = Schedules(_database())
     found = schedules.find(name)
     timetable = Timetable(found.cron, found.zone)
     (planned,) = timetable.next(schedules.now(), 1)
@@ -147,7 +149,7 @@ def remove(name: str) -> None:
     Example:
       pipeline schedule remove reviews
     """
-    database = open_database(Settings.from_environment())
+    database = _database()
     schedules = Schedules(database)
     found = schedules.find(name)
     lost = [run.job_name for run in ScheduleRuns(database).open(found) if run.job_id is None]
@@ -202,3 +204,8 @@ def submit_run(run_id: str, fence: int, attempts: int) -> None:
         # It is recorded with the run; to the dispatcher nothing is wrong.
         click.echo(f"A run of a schedule: {error}", err=True)
         click.get_current_context().exit(exit_codes.OK)
+
+
+def _database() -> Database:
+    """Raises NotFoundError where there is none: who looks in the wrong place is told so."""
+    return existing_database(Settings.from_environment(), no_schedules)

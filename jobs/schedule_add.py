@@ -74,6 +74,8 @@ def add(
     settings = Settings.from_environment()
     database = open_database(settings)
     schedules = Schedules(database)
+    if replaces:
+        schedules.find(name)
     now = schedules.now()
     (first,) = timetable.next(now, 1)
     spec, pattern = _checked_job(settings, name, inputs, job_file, job_name, notify, first, incremental=incremental)
@@ -99,8 +101,12 @@ def add(
 
 
 def _require_name(name: str) -> None:
-    if not name.isprintable() or name.startswith("-") or len(name) > _LONGEST_NAME or not name.strip():
-        raise SpecError(f"NAME must be printable, must not begin with -, and have {_LONGEST_NAME} characters at most.")
+    is_path = {"/", "\\"} & {*name} or not name.strip(".")
+    if not name.isprintable() or name.startswith("-") or len(name) > _LONGEST_NAME or not name.strip() or is_path:
+        raise SpecError(
+            f"NAME must be printable, must not begin with -, have no / in it, and {_LONGEST_NAME} characters at most, "
+            "since files may be named by it."
+        )
 
 
 def _checked_job(

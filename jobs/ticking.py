@@ -13,7 +13,7 @@ from jobs.notices import send_notices
 from jobs.scheduled_run import submit_run
 from pipeline.errors import PipelineError, RefusedError
 from pipeline.settings import Settings
-from pipeline.store.database import Database, open_database
+from pipeline.store.database import Database, existing_database, no_schedules
 from pipeline.store.schedule_records import Overlap, RunClaim, RunRecord, RunState, ScheduleRecord
 from pipeline.store.schedule_runs import ScheduleRuns
 from pipeline.store.schedules import Schedules
@@ -23,9 +23,11 @@ from workers.ticker import Ticker, job_name
 
 
 def tick_once(settings: Settings) -> int:
-    """The exit status: that of the last run that went wrong."""
+    """The exit status: that of the last run that went wrong. Raises NotFoundError where there are no schedules, as
+    where it is started in a wrong directory."""
+    database = existing_database(settings, no_schedules)
+    Schedules(database).some()
     home = settings.make_home()
-    database = open_database(settings)
     ticker = make_ticker(database)
     try:
         with FileLock(home / "tick.lock", timeout=0):
@@ -38,8 +40,8 @@ def tick_once(settings: Settings) -> int:
 
 def run_at_once(settings: Settings, name: str, manner: Manner) -> int:
     """The exit status. Raises RefusedError where a run of it is not over."""
+    database = existing_database(settings, no_schedules)
     settings.make_home()
-    database = open_database(settings)
     runs = ScheduleRuns(database)
     schedule = Schedules(database).find(name)
     runs.close_ended()

@@ -4,6 +4,7 @@ import errno
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -39,17 +40,23 @@ def open_database(settings: Settings, busy_timeout_s: float = BUSY_TIMEOUT_S) ->
     return engine
 
 
-def existing_database(settings: Settings) -> Engine:
-    """The same for whoever only looks. Raises NotFoundError where it would be made, and JobError where it could not."""
+def existing_database(settings: Settings, none: Callable[[Engine], str] | None = None) -> Engine:
+    """The same for whoever only looks. Raises NotFoundError where it would be made, and JobError where it could not;
+    `none` says what is looked for, and is not there."""
     engine = connect(settings.database_url, BUSY_TIMEOUT_S)
     if (file := file_of(engine)) is not None and not is_there(file):
         _require_place(file.parent)
-        raise NotFoundError(no_jobs(engine))
+        raise NotFoundError((none or no_jobs)(engine))
     return open_database(settings)
 
 
 def no_jobs(engine: Engine) -> str:
     return f"There are no jobs yet in {database_name(engine)}. `pipeline submit --help` tells how to begin."
+
+
+def no_schedules(engine: Engine) -> str:
+    where = database_name(engine)
+    return f"There are no schedules yet in {where}. `pipeline schedule add --help` tells how to begin."
 
 
 def is_there(path: Path) -> bool:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Engine, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from pipeline.errors import NotFoundError, RefusedError, nearest
+from pipeline.store.database import no_schedules
 from pipeline.store.schedule_records import RunRecord, ScheduleRecord
 from pipeline.store.schema import schedule_runs, schedules
 from pipeline.store.transactions import moment, reading, writing
@@ -46,6 +47,12 @@ class Schedules:
         """By name."""
         with reading(self._engine) as connection:
             return [ScheduleRecord(**row._mapping) for row in connection.execute(select(schedules).order_by("name"))]
+
+    def some(self) -> list[ScheduleRecord]:
+        """The same; raises NotFoundError where there are none."""
+        if not (found := self.all()):
+            raise NotFoundError(no_schedules(self._engine))
+        return found
 
     def find(self, name: str) -> ScheduleRecord:
         """Raises NotFoundError, which helps."""
@@ -103,5 +110,5 @@ def _named(connection: Connection, name: str) -> ScheduleRecord:
         return ScheduleRecord(**row._mapping)
     names = list(connection.scalars(select(schedules.c.name)))
     if not names:
-        raise NotFoundError("There are no schedules yet. `pipeline schedule add --help` tells how to begin.")
+        raise NotFoundError(no_schedules(connection.engine))
     raise NotFoundError(f'There is no schedule "{name}".{nearest(name, names)}')
