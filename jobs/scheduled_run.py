@@ -8,7 +8,7 @@ from jobs import exit_codes
 from jobs.manner import Manner
 from jobs.schedule_shown import why_anew
 from jobs.session import Session
-from pipeline.errors import JobError, RefusedError, TryAgain
+from pipeline.errors import JobError, NoRows, RefusedError, TryAgain
 from pipeline.run_names import with_output_filled
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -41,6 +41,10 @@ def submit_run(settings: Settings, claim: RunClaim, manner: Manner) -> int:
             else:
                 runs.postpone(claim, _PAUSE_S * 2 ** (claim.attempts - 1), f"Put off for a while: {error}")
             raise
+        except NoRows as none:
+            runs.end(claim, RunState.SKIPPED, str(none))
+            click.echo(str(none), err=True)
+            return exit_codes.OK
         except JobError as error:
             runs.end(claim, RunState.FAILED, str(error))
             raise
@@ -56,7 +60,7 @@ def _submit(session: Session, claim: RunClaim, manner: Manner) -> int:
         raise JobError("The schedule has been removed.")
     if claim.attempts > _MOST_ATTEMPTS:
         raise JobError(f"Its process died {_MOST_ATTEMPTS} times. Try it where you see it: pipeline schedule run-now.")
-    spec = _job_of(schedule, run)
+    spec = _job_of(Schedules(session.database), schedule, run)
     if (anew := why_anew(session.database, schedule, run.scheduled_for)) is not None:
         ScheduleRuns(session.database).remark(claim, anew)
         click.echo(anew, err=True)
@@ -82,9 +86,12 @@ def _go_on(session: Session, job_id: str, manner: Manner) -> int:
     return go_on(session, job, manner)
 
 
-def _job_of(schedule: ScheduleRecord, run: RunRecord) -> JobSpec:
-    at = datetime.fromtimestamp(run.scheduled_for, Timetable(schedule.cron, schedule.zone).zone)
-    spec = with_output_filled(JobSpec.model_validate_json(schedule.spec_json), schedule.name, at)
+def _job_of(schedules: Schedules, schedule: ScheduleRecord, run: RunRecord) -> JobSpec:
+    zone = Timetable(schedule.cron, schedule.zone).zone
+    at = datetime.fromtimestamp(run.scheduled_for, zone)
+    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0, fold=0).timestamp()
+    before = [datetime.fromtimestamp(one, zone) for one in schedules.submitted(schedule, midnight, run.scheduled_for)]
+    spec = with_output_filled(JobSpec.model_validate_json(schedule.spec_json), schedule.name, at, before)
     return spec.model_copy(update={"name": run.job_name})
 
 

@@ -5,6 +5,7 @@ PipelineError
 ├── JobError            the job's fault: said to the person, nothing is retried
 │   ├── SpecError         what was asked for makes no sense
 │   ├── InputError        a file, a column or a row of the input cannot be read
+│   │   └── NoRows          or it has none: a night of a schedule on which there is nothing to do
 │   ├── ModelError        the model or its tokenizer cannot be used
 │   ├── NotFoundError     no such job
 │   └── RefusedError      done as asked, this would lose or mix up results
@@ -38,6 +39,10 @@ class SpecError(JobError):
 
 class InputError(JobError):
     """The input cannot be read; the message names the file, and the column or row where it is known."""
+
+
+class NoRows(InputError):  # noqa: N818 - to a schedule it is no error
+    """The input has no rows, or none of those asked for, so there is nothing to answer."""
 
 
 class ModelError(JobError):

@@ -1,6 +1,7 @@
 """What a schedule's jobs and their outputs are called: a pattern, filled with the time that they are for."""
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -26,8 +27,14 @@ def filled(pattern: str, schedule: str, at: datetime) -> str:
     return _FIELD.sub(value, pattern)
 
 
-def with_output_filled(spec: JobSpec, schedule: str, at: datetime) -> JobSpec:
-    """So that no night writes over another one's file, where its name has a field."""
+def with_output_filled(spec: JobSpec, schedule: str, at: datetime, before: Iterable[datetime] = ()) -> JobSpec:
+    """So that no night writes over another one's file, where its name has a date. `before` are the times of earlier
+    runs that have a job; behind the name that they have already, there is a number."""
     if spec.output is None:
         return spec
-    return spec.model_copy(update={"output": Path(filled(str(spec.output), schedule, at))})
+    pattern = str(spec.output)
+    output = Path(filled(pattern, schedule, at))
+    taken = sum(filled(pattern, schedule, earlier) == str(output) for earlier in before) if "{date}" in pattern else 0
+    if taken:
+        output = output.with_name(f"{output.stem}-{taken + 1}{output.suffix}")
+    return spec.model_copy(update={"output": output})

@@ -49,8 +49,12 @@ class Ticker:
         timetable = Timetable(schedule.cron, schedule.zone)
         due = timetable.due(schedule.next_at, now)
         if due is not None:
-            runs = [*_missed(schedule, timetable, due), self._latest(schedule, timetable, due.latest, now)]
-            self._runs.record(schedule, runs, next(timetable.after(due.latest)))
+            latest = self._latest(schedule, timetable, due.latest, now)
+            why = "Nobody was there to start it; the one of {} stands for it."
+            if latest.state is RunState.SKIPPED:
+                why = "Nobody was there to start it, and the one of {} was skipped too."
+            missed = _missed(schedule, timetable, due, why.format(_shown(timetable, due.latest)))
+            self._runs.record(schedule, [*missed, latest], next(timetable.after(due.latest)))
 
     def _latest(self, schedule: ScheduleRecord, timetable: Timetable, at: float, now: float) -> NewRun:
         name = job_name(schedule, timetable, at)
@@ -76,8 +80,7 @@ def job_name(schedule: ScheduleRecord, timetable: Timetable, at: float) -> str:
     return filled(schedule.job_name, schedule.name, datetime.fromtimestamp(at, timetable.zone))
 
 
-def _missed(schedule: ScheduleRecord, timetable: Timetable, due: Due) -> list[NewRun]:
-    why = f"Nobody was there to start it; the one of {_shown(timetable, due.latest)} stands for it."
+def _missed(schedule: ScheduleRecord, timetable: Timetable, due: Due, why: str) -> list[NewRun]:
     runs = [NewRun(at, job_name(schedule, timetable, at), RunState.SKIPPED, why) for at in due.missed]
     if due.untold:
         first = runs[0]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, NoRows
 from pipeline.ingest import selected
 from pipeline.ingest.columns import common_schema, conform
 from pipeline.ingest.files import InputFile, StandardInput
@@ -102,10 +102,10 @@ class Source:
                 found = form.stretches(part, [edge.row for edge in its], columns)
                 yield from (conform(batch, schema, part.name) for batch in found)
 
-    def without_rows(self) -> InputError:
+    def without_rows(self) -> NoRows:
         """For whoever finds that there are none."""
         why = "The input has no rows" if self.taking is None else "--where and --sample take none of the input's rows"
-        return InputError(f"{why}, so there is nothing to answer.")
+        return NoRows(f"{why}, so there is nothing to answer.")
 
     def _whole(self) -> Iterator[tuple[int, str, pa.RecordBatch]]:
         """With the place of each batch's first row among all."""

@@ -25,6 +25,10 @@ from pipeline.store.transactions import moment, reading, writing
 _LOST = "This run of the schedule was cancelled, its schedule was removed, or another process has taken it over."
 
 
+#: What is told of a run's end, where it is not that of its job.
+_TOLD = {RunState.FAILED: Event.FAILED, RunState.SKIPPED: Event.SKIPPED}
+
+
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """A time that has come: due, or skipped for the reason in `note`."""
@@ -188,17 +192,17 @@ class ScheduleRuns:
             connection.execute(_held(claim).values(state=RunState.DUE, lease_until=until, note=note))
 
     def end(self, claim: RunClaim, state: RunState, note: str | None = None) -> None:
-        """Without a note, what was remarked stays. A notice tells of a failure, also where there never was a job."""
+        """Without a note, what was remarked stays. A notice tells of a failure, and of a run that came to no job."""
         with writing(self._engine) as connection:
             now = self._now(connection)
             over = {"state": state, "finished_at": now, "lease_until": None} | ({"note": note} if note else {})
-            if not connection.execute(_held(claim).values(over)).rowcount or state is not RunState.FAILED:
+            if not connection.execute(_held(claim).values(over)).rowcount or state not in _TOLD:
                 return
             run = _read(connection, claim.run_id)
             spec_json = connection.scalars(select(schedules.c.spec_json).where(schedules.c.id == run.schedule_id)).one()
             if run.job_id is not None:
                 notices.take_back_done(connection, run.job_id)
-            notices.add_of_run(connection, Event.FAILED, run.id, spec_json, now, run.job_id)
+            notices.add_of_run(connection, _TOLD[state], run.id, spec_json, now, run.job_id)
 
     def mend(self, job: JobRecord) -> None:
         """The job is done and its file is written, where the run failed for want of either. A notice tells of it."""

@@ -66,6 +66,13 @@ class Schedules:
             found = connection.execute(query.order_by(schedule_runs.c.scheduled_for.desc()))
             return [RunRecord(**row._mapping) for row in found]
 
+    def submitted(self, schedule: ScheduleRecord, first: float, before: float) -> list[float]:
+        """The times, from `first` on, of runs that have a job."""
+        run = schedule_runs.c
+        its = and_(run.schedule_id == schedule.id, run.scheduled_for >= first, run.scheduled_for < before)
+        with reading(self._engine) as connection:
+            return list(connection.scalars(select(run.scheduled_for).where(its, run.job_id.is_not(None))))
+
     def of(
         self, *, run_id: str | None = None, job_id: str | None = None
     ) -> tuple[RunRecord, ScheduleRecord] | tuple[None, None]:

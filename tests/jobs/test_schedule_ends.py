@@ -93,3 +93,24 @@ def test_so_is_it_where_the_run_was_under_way(run, add, monkeypatch):
     monkeypatch.setattr(Session, "load", load_meanwhile)
     result = run("schedule", "run-now", "night")
     assert (result.exit_code, "its schedule was removed" in result.stderr) == (4, True)
+
+
+def test_runs_of_one_day_have_a_file_each(run, add, tmp_path):
+    add(job={"output": "out-{date}.csv"})
+    for _ in range(2):
+        assert run("schedule", "run-now", "night").exit_code == 0
+    day = tell(run)["runs"][0]["scheduled_for"][:10]
+    assert sorted(path.name for path in tmp_path.glob("out-*")) == [f"out-{day}-2.csv", f"out-{day}.csv"]
+
+
+def test_a_night_without_rows_has_nothing_to_do_and_has_not_failed(desk, run, add, rows, tmp_path):
+    add("night", "--notify-command", f"cat > {tmp_path}/told")
+    rows.write_text("id,text\n")
+    result = run("schedule", "run-now", "night")
+    assert result.exit_code == 0
+    (told,) = tell(run)["runs"]
+    why = "The input has no rows, so there is nothing to answer."
+    assert (told["state"], told["note"], told["job"]) == ("skipped", why, None)
+    assert why in result.stderr
+    assert json.loads((tmp_path / "told").read_text())["event"] == "skipped"
+    assert list_jobs(desk.database) == []

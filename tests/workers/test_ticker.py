@@ -50,6 +50,7 @@ def test_beyond_the_grace_time_none_is_run_and_a_notice_tells_of_the_last(nights
     nights.at("2027-06-03T04:01")
     assert nights.tick() == []
     assert nights.states() == [("02 02:00", RunState.SKIPPED), ("03 02:00", RunState.SKIPPED)]
+    assert nights.notes()[0] == "Nobody was there to start it, and the one of 2027-06-03 02:00 was skipped too."
     assert "until 2027-06-03 04:01, which is beyond its grace time" in str(nights.notes()[1])
     notices = Notices(nights.database)
     notice = notices.claim(60.0)
