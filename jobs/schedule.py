@@ -68,7 +68,7 @@ def show(name: str, as_json: bool) -> None:
     Example:
       pipeline schedule show reviews
     """
-    from jobs.schedule_shown import RUN_COLUMNS, facts, run_row, shown_runs, why_anew
+    from jobs.schedule_shown import RUN_COLUMNS, facts, run_row, shown_runs, unattended, why_anew
     from jobs.schedule_shown import as_json as described
 
     database = _database()
@@ -79,8 +79,9 @@ def show(name: str, as_json: bool) -> None:
         return
     for title, fact in facts(found):
         click.echo(f"{title:<10}{fact}")
-    if (anew := why_anew(database, found)) is not None:
-        click.echo(f"\n{anew}")
+    for remark in (unattended(found, Schedules(database).now()), why_anew(database, found)):
+        if remark is not None:
+            click.echo(f"\n{remark}")
     click.echo()
     if runs:
         print_table(RUN_COLUMNS, [run_row(database, found, run) for run in runs])

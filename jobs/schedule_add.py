@@ -14,7 +14,7 @@ from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
 from pipeline.store.schedule_records import Overlap, ScheduleRecord
 from pipeline.store.schedules import Schedules
-from pipeline.timetable import Planned, Timetable
+from pipeline.timetable import Planned, Timetable, as_typed
 
 #: Characters of a schedule's name, and of a job's, behind which a number has room.
 _LONGEST_NAME, _LONGEST_JOB_NAME = 40, 60
@@ -70,7 +70,7 @@ def add(
       pipeline schedule add reviews --cron "0 2 * * *" --tz Europe/Berlin --job examples/sentiment.yaml --incremental
     """
     _require_name(name)
-    timetable = Timetable(cron, zone)
+    timetable = as_typed(cron, zone)
     settings = Settings.from_environment()
     database = open_database(settings)
     schedules = Schedules(database)

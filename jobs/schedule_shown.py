@@ -26,9 +26,11 @@ LIST_COLUMNS = (
     Column("ENDED"),
     Column("NOTE", "text"),
 )
-RUN_COLUMNS = (Column("FOR"), Column("STATE"), Column("JOB"), Column("ROWS", "text"), Column("NOTE", "text"))
+RUN_COLUMNS = (Column("FOR"), Column("STATE"), Column("JOB"), Column("ROWS", "text"), Column("NOTE", "prose"))
 NEXT_COLUMNS = (Column("TIME"), Column("UTC"), Column("NOTE", "text"))
 
+#: A cron that runs `tick` does so this often at least.
+_LOOKED_AT_S = 3600.0
 #: Of a run, how its rows stand beside those of the run before it.
 _WORDS = {"new": "new", "reused": "reused", "changed": "changed", "again": "tried again", "gone": "gone"}
 
@@ -47,6 +49,16 @@ def why_anew(database: Database, schedule: ScheduleRecord, before: float = math.
         return None
     spec = JobSpec.model_validate_json(schedule.spec_json)
     return asks_anew(spec, _model_digest(spec), last)
+
+
+def unattended(schedule: ScheduleRecord, now: float) -> str | None:
+    """A time that has come is recorded by the first who looks at the clock, so one that lies back tells of nobody."""
+    if schedule.paused_at is not None or now - schedule.next_at < _LOOKED_AT_S:
+        return None
+    return (
+        f"Nobody has looked at the clock since {_local(schedule, schedule.next_at)}: leave `pipeline up` running, or "
+        "have cron run `pipeline schedule tick`."
+    )
 
 
 def list_row(database: Database, schedule: ScheduleRecord) -> list[str]:
@@ -148,10 +160,12 @@ def _unsent(database: Database, run: RunRecord) -> str | None:
 
 
 def _notes(database: Database, schedule: ScheduleRecord, last: RunRecord | None) -> Iterator[str]:
+    yield from filter(None, (unattended(schedule, Schedules(database).now()),))
     if last is not None:
-        yield from filter(None, (last.note, _unsent(database, last)))
+        # What was to be known of a run before it began is over when it is done.
+        yield from filter(None, (last.note if last.state is not RunState.DONE else None, _unsent(database, last)))
     anew = why_anew(database, schedule)
-    if anew is not None and (last is None or anew != last.note):
+    if anew is not None and (last is None or last.state is RunState.DONE or anew != last.note):
         yield anew
 
 
@@ -168,7 +182,7 @@ def _model_digest(spec: JobSpec) -> str | None:
 
 
 def _local(schedule: ScheduleRecord, at: float) -> str:
-    return f"{_at(schedule, at):%Y-%m-%d %H:%M}"
+    return f"{_at(schedule, at):%Y-%m-%d %H:%M %Z}"
 
 
 def _iso(schedule: ScheduleRecord, at: float) -> str:

@@ -34,10 +34,11 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`text` gives way where the terminal is narrow; `word` and `number` are always whole."""
+    """`text` gives way where the terminal is narrow, and `prose` goes on in the next line; `word` and `number` are
+    always whole."""
 
     name: str
-    kind: Literal["word", "number", "text"] = "word"
+    kind: Literal["word", "number", "text", "prose"] = "word"
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
@@ -48,7 +49,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
         Console().print(rich_table(columns, rows))
     else:
         for line in ([column.name for column in columns], *rows):
-            click.echo("\t".join(_cut(_one_line(cell)) for cell in line))
+            click.echo("\t".join(_shown(column, cell) for column, cell in zip(columns, line, strict=True)))
 
 
 def counted(count: int, noun: str) -> str:
@@ -92,16 +93,24 @@ def rich_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> "Tab
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="")
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.kind == "number" else "left"
-        table.add_column(_one_line(column.name), justify=justify, no_wrap=column.kind != "text")
+        table.add_column(_one_line(column.name), justify=justify, no_wrap=column.kind in ("word", "number"))
     for row in rows:
         table.add_row(
             *(
                 # Kept on one line here and not by the column: rich narrows columns that may wrap before others.
-                Text(_cut(_one_line(cell)), style=_STYLES.get(cell, "") if column.kind == "word" else "", no_wrap=True)
+                Text(
+                    _shown(column, cell),
+                    style=_STYLES.get(cell, "") if column.kind == "word" else "",
+                    no_wrap=column.kind != "prose",
+                )
                 for column, cell in zip(columns, row, strict=True)
             )
         )
     return table
+
+
+def _shown(column: Column, cell: str) -> str:
+    return _one_line(cell) if column.kind == "prose" else _cut(_one_line(cell))
 
 
 def _one_line(cell: str) -> str:

@@ -4,6 +4,7 @@ As in Debian's cron: of a line that names its minute and hour, a time that does 
 the gap, and one that comes twice counts once. Lines with * in either follow the clock as it goes.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,20 @@ from pipeline.errors import SpecError, nearest
 _MINUTE = timedelta(minutes=1)
 #: Of what a schedule missed, more is never listed one by one; a line that comes every minute misses many.
 MOST_MISSED = 50
+#: The longest step of each field of a cron line: a longer one would come at its first time alone.
+_STEPS = (("an hour", 59), ("a day", 23), ("a month", 30), ("a year", 11), ("a week", 6))
+#: CronSim's words for a day that no month has, and for one that those of the line do not have.
+_BAD_DAY = "Bad day-of-month"
+#: Other crons' words.
+_WORDS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,11 @@ class Timetable:
                 raise CronSimError("It must have five fields")
             comes = next(CronSim(self.cron, datetime(2000, 1, 1)), None)
         except CronSimError as error:
+            if str(error) == _BAD_DAY and _comes_in_other_months(self.cron):
+                raise SpecError(
+                    f"--cron {self.cron!r} never comes: no month that it names has so many days. L is the last day of "
+                    "any month."
+                ) from error
             raise SpecError(
                 f"--cron {self.cron!r} is no cron line: {error}. Give minute, hour, day of the month, month and day of "
                 'the week, such as "0 2 * * *" for every night at two.'
@@ -91,11 +111,33 @@ class Timetable:
         return None
 
 
+def as_typed(cron: str, zone: str) -> Timetable:
+    """Of a line that somebody gives. Also raises SpecError for one that would come otherwise than it reads."""
+    if (line := _WORDS.get(cron.strip())) is not None:
+        raise SpecError(f'--cron {cron} is written "{line}" here.')
+    timetable = Timetable(cron, zone)
+    for field, (name, most) in zip(timetable.cron.split(), _STEPS, strict=True):
+        for step in re.findall(r"/(\d+)", field):
+            if int(step) > most:
+                raise SpecError(f"--cron {cron!r}: a step of {step} is longer than {name}; give {most} at most.")
+    return timetable
+
+
+def _comes_in_other_months(cron: str) -> bool:
+    fields = cron.split()
+    try:
+        CronSim(" ".join([*fields[:3], "*", *fields[4:]]), datetime(2000, 1, 1))
+    except CronSimError:
+        return False
+    return True
+
+
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        known = sorted(available_timezones())
+        # What is like CEST is EST, an ocean away.
+        known = sorted(zone for zone in available_timezones() if "/" in zone or zone == "UTC")
         raise SpecError(
             f"--tz {name!r} is no time zone; give one such as Europe/Berlin or UTC.{nearest(name, known)}"
         ) from None

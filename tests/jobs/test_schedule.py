@@ -99,6 +99,7 @@ def test_only_what_is_new_is_answered(run, add, rows):
     third = run("schedule", "run-now", "night")
     assert changed in third.stderr
     assert "nightly   6 changed, beside the run before" in third.stdout
+    assert "has changed" not in run("schedule", "list").stdout
 
 
 def test_answers_of_others_are_not_taken_over_and_what_a_run_copies_from_itself_was_new(run, add, submit, rows):

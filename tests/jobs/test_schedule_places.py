@@ -1,8 +1,11 @@
 """`pipeline schedule` where there is nothing yet, or in the wrong place."""
 
 import json
+import re
 
 import pytest
+
+from tests.jobs.schedules import make_due
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,14 @@ def test_what_is_not_there_is_not_read_again(add):
 @pytest.mark.parametrize("name", ["bad name/..", "..", "a\\b"])
 def test_a_name_that_files_may_have_is_no_path(add, name):
     assert (add(name).exit_code, "have no / in it" in add(name).stderr) == (2, True)
+
+
+def test_a_schedule_that_nobody_starts_says_so_and_times_tell_their_zone(desk, run, add):
+    add("night", "--tz", "Europe/Berlin")
+    for command in (("list",), ("show", "night")):
+        assert "Nobody has looked" not in run("schedule", *command).stdout
+    make_due(desk, ago_s=7200)
+    for command in (("list",), ("show", "night")):
+        told = run("schedule", *command).stdout
+        assert "Nobody has looked at the clock since " in told
+        assert re.search(r"\d\d:\d\d CES?T", told)

@@ -1,11 +1,20 @@
 import pytest
+from rich.console import Console
 
-from jobs.tables import Column, counted, duration, print_table, size
+from jobs.tables import Column, counted, duration, print_table, rich_table, size
 
 
 def test_in_a_pipe_cells_are_apart_by_tabs_and_long_ones_cut(capsys):
     print_table([Column("NAME"), Column("ANSWER", "text")], [["a", "x" * 500], ["b", "one\ttwo\nthree \x1b[31m"]])
     assert capsys.readouterr().out == f"NAME\tANSWER\na\t{'x' * 199}…\nb\tone two three [31m\n"
+
+
+def test_prose_is_whole_in_a_pipe_and_goes_on_in_the_next_line_on_a_terminal(capsys):
+    column = Column("NOTE", "prose")
+    print_table([column], [["x" * 500]])
+    assert capsys.readouterr().out == f"NOTE\n{'x' * 500}\n"
+    Console(width=40).print(rich_table([column], [["word " * 60]]))
+    assert capsys.readouterr().out.count("word") == 60
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (12345, "12,345 rows")])

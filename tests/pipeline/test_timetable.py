@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pipeline.errors import SpecError
-from pipeline.timetable import MOST_MISSED, Timetable
+from pipeline.timetable import MOST_MISSED, Timetable, as_typed
 
 
 def moment(text: str, zone: str, fold: int = 0) -> float:
@@ -80,7 +80,10 @@ def test_what_has_come_since_is_told_up_to_a_bound():
         ("0 2 * *", "UTC", "It must have five fields"),
         ("0 0 2 * * *", "UTC", "It must have five fields"),
         ("61 2 * * *", "UTC", "Bad minute"),
-        ("0 0 31 4 *", "UTC", "Bad day-of-month"),
+        ("0 0 32 4 *", "UTC", "Bad day-of-month"),
+        ("0 0 31 4 *", "UTC", "no month that it names has so many days"),
+        ("*/70 * * * *", "UTC", "a step of 70 is longer than an hour; give 59 at most"),
+        ("@daily", "UTC", 'is written "0 0 . . ." here'),
         ("0 0 */20 * 1L", "UTC", "never comes"),
         ("0 2 * * *", "Europe/Berln", 'Did you mean "Europe/Berlin"?'),
         ("0 2 * * *", "Europe", "is no time zone"),
@@ -89,4 +92,10 @@ def test_what_has_come_since_is_told_up_to_a_bound():
 )
 def test_what_makes_no_sense_is_told(cron, zone, why):
     with pytest.raises(SpecError, match=why.replace("?", "\\?")):
-        Timetable(cron, zone)
+        as_typed(cron, zone)
+
+
+def test_a_zone_an_ocean_away_is_not_proposed():
+    with pytest.raises(SpecError) as caught:
+        Timetable("0 2 * * *", "CEST")
+    assert str(caught.value).endswith("give one such as Europe/Berlin or UTC.")
