@@ -6,6 +6,7 @@ import shlex
 import click
 
 from jobs import exit_codes
+from jobs.job_name import schedule_argument
 from jobs.manner import Manner, manner_flags
 from jobs.schedule_add import add
 from jobs.tables import print_table
@@ -59,7 +60,7 @@ def list_all(as_json: bool) -> None:
 
 
 @schedule.command()
-@click.argument("name")
+@schedule_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(name: str, as_json: bool) -> None:
     """Tell of a schedule: when it runs, what it submits, and what came of its last runs.
@@ -90,7 +91,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @schedule.command("next")
-@click.argument("name")
+@schedule_argument
 @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many.")
 def next_times(name: str, count: int) -> None:
     """Tell when a schedule runs next, and what daylight saving makes of it.
@@ -110,7 +111,7 @@ def next_times(name: str, count: int) -> None:
 
 
 @schedule.command()
-@click.argument("name")
+@schedule_argument
 def pause(name: str) -> None:
     """Start no run of a schedule until it is resumed. What is under way goes on.
 
@@ -124,7 +125,7 @@ def pause(name: str) -> None:
 
 
 @schedule.command()
-@click.argument("name")
+@schedule_argument
 def resume(name: str) -> None:
     """Go on with a schedule that was paused, from its next time on.
 
@@ -142,7 +143,7 @@ def resume(name: str) -> None:
 
 
 @schedule.command()
-@click.argument("name")
+@schedule_argument
 def remove(name: str) -> None:
     """Forget a schedule and its runs. Their jobs stay, and those that are under way go on.
 
@@ -161,7 +162,7 @@ def remove(name: str) -> None:
 
 
 @schedule.command("run-now")
-@click.argument("name")
+@schedule_argument
 @manner_flags
 def run_now(name: str, wait: bool, here: bool, as_json: bool) -> None:
     """Start a run of a schedule at once, besides its times: in the fleet, or, where there is none, in this process.

@@ -108,6 +108,11 @@ REFUSALS: dict[str, Fault] = {
         "PIPELINE_DATABASE_URL says what PostgreSQL does not know: {detail}. Correct it.",
     ),
     r"too many |connection slots": CROWDED,
+    r"failed to resolve host|could not translate host name": (
+        TryAgain,
+        "The host of the database {database} is not known here: {detail}. Correct PIPELINE_DATABASE_URL; if the name "
+        "is right, try again when the network is.",
+    ),
     r"password|role \"|pg_hba.conf|permission denied|certificate|not currently accepting|server does not support SSL": (
         CLOSED
     ),

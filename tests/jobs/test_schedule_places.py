@@ -4,7 +4,9 @@ import json
 import re
 
 import pytest
+from click.shell_completion import get_completion_class
 
+from jobs.cli import cli
 from tests.jobs.schedules import make_due
 
 
@@ -51,3 +53,12 @@ def test_a_schedule_that_nobody_starts_says_so_and_times_tell_their_zone(desk, r
         told = run("schedule", *command).stdout
         assert "Nobody has looked at the clock since " in told
         assert re.search(r"\d\d:\d\d CES?T", told)
+
+
+def test_a_shell_completes_names_of_schedules(desk, add, monkeypatch):
+    add("night")
+    add("weekly")
+    monkeypatch.setenv("PIPELINE_HOME", str(desk.home))
+    shell = get_completion_class("bash")(cli, {}, "pipeline", "_PIPELINE_COMPLETE")
+    assert [item.value for item in shell.get_completions(["schedule", "run-now"], "")] == ["night", "weekly"]
+    assert [item.value for item in shell.get_completions(["schedule", "show"], "w")] == ["weekly"]

@@ -122,6 +122,13 @@ def test_who_is_not_let_in_is_told_why(server, connected):
         open_database(Settings(database_url=str_of(guarded)))
 
 
+def test_a_host_that_nobody_knows_is_told_as_the_urls_fault(connected):
+    engine = connected("postgresql://nowhere.invalid/db")
+    why = r"nowhere.invalid/db is not known here: .* Correct PIPELINE_DATABASE_URL"
+    with pytest.raises(TryAgain, match=why), reading(engine):
+        pass
+
+
 def test_a_server_that_takes_no_changes_says_so(server, connected):
     with writing(connected(server.url)) as connection:
         connection.execute(text("CREATE ROLE reader LOGIN SUPERUSER"))
