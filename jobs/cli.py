@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import sys
 import traceback
 from typing import Any
@@ -110,10 +111,16 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The console script. What reaches the end of it is a fault of the program, so the traceback is shown."""
+    """What reaches the end of it is a fault of the program, so the traceback is shown."""
     try:
         cli(prog_name="pipeline")
     except Exception:
         traceback.print_exc()
         click.echo("This is a fault of pipeline itself, not yours. Please report it with the lines above.", err=True)
         sys.exit(exit_codes.FAILED)
+    except KeyboardInterrupt:
+        sys.exit(exit_codes.STOPPED)
+    finally:
+        # All is said; another Ctrl-C ends what libraries still do at exit, without their tracebacks.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)

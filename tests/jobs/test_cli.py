@@ -2,6 +2,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -215,6 +216,31 @@ def test_ctrl_c_is_quiet(run, failing):
     failing(KeyboardInterrupt())
     result = run("jobs")
     assert (result.exit_code, result.output) == (130, "")
+
+
+def test_ctrl_c_amid_the_first_imports_shows_no_traceback(environment):
+    amid = (
+        "import os, signal, sys\n"
+        "from importlib.abc import MetaPathFinder\n"
+        "class Finder(MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'jobs.cli': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from jobs.__main__ import main; main()"
+    )
+    result = spawn(amid, environment, "jobs")
+    assert (result.returncode, result.stderr) == (-signal.SIGINT, "")
+
+
+def test_ctrl_c_once_more_while_it_ends_shows_no_traceback(environment):
+    twice = (
+        "import atexit, os, signal, jobs.jobs\n"
+        "def interrupt(*_): os.kill(os.getpid(), signal.SIGINT)\n"
+        "atexit.register(interrupt)\n"
+        "jobs.jobs.existing_database = interrupt\n"
+    )
+    result = spawn(twice + MAIN, environment, "jobs")
+    assert (result.returncode, result.stderr) == (-signal.SIGINT, "")
 
 
 def test_settings_that_make_no_sense_are_told(run):
