@@ -9,7 +9,7 @@ from jobs.standing import Standing, all_standings
 from jobs.tables import Column, print_table
 from pipeline.errors import NotFoundError
 from pipeline.settings import Settings
-from pipeline.store.database import existing_database, no_jobs
+from pipeline.store.database import existing_database, none_yet
 
 _COLUMNS = (
     Column("NAME"),
@@ -50,7 +50,7 @@ def _all(settings: Settings) -> list[Standing]:
     database = existing_database(settings)
     standings = all_standings(database, settings)
     if not standings:
-        raise NotFoundError(no_jobs(database))
+        raise NotFoundError(none_yet(database))
     return standings
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -16,7 +16,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from pipeline.errors import JobError, NotFoundError, SpecError
 from pipeline.settings import Settings
 from pipeline.store.postgresql import connect_postgresql, prepare_to_migrate
-from pipeline.store.schema import SCHEMA_VERSION
+from pipeline.store.schedule_records import RunState
+from pipeline.store.schema import OPEN_RUN, SCHEMA_VERSION, schedule_runs
 from pipeline.store.transactions import database_name, reading, writing
 
 #: What the other layers call it, who have no business with the library behind it.
@@ -52,6 +53,17 @@ def existing_database(settings: Settings, none: Callable[[Engine], str] | None =
 
 def no_jobs(engine: Engine) -> str:
     return f"There are no jobs yet in {database_name(engine)}. `pipeline submit --help` tells how to begin."
+
+
+def none_yet(engine: Engine) -> str:
+    """For whoever finds that there are no jobs."""
+    begun = select(schedule_runs.c.job_name).where(OPEN_RUN, schedule_runs.c.state == RunState.BEGUN).limit(1)
+    with reading(engine) as connection:
+        name = connection.scalar(begun)
+    if name is None:
+        return no_jobs(engine)
+    where = database_name(engine)
+    return f"There are no jobs yet in {where}. A run of a schedule is loading its model, and is to begin {name}."
 
 
 def no_schedules(engine: Engine) -> str:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from pipeline.errors import RefusedError
 from pipeline.rows import Completion, Status
-from pipeline.store import notices, schedule_runs
+from pipeline.store import notices, run_states, schedule_runs
 from pipeline.store.entries import NEWEST, SHARD, hold_job, insert_results, set_job, shard_record
 from pipeline.store.purged import require_results, require_shards
 from pipeline.store.records import BatchState, JobRecord, JobState, ShardRecord
@@ -91,7 +91,8 @@ def complete(connection: Connection, job_id: str, now: float) -> bool:
         return False
     set_job(connection, job_id, state=JobState.DONE, finished_at=now, paused_at=None, error=None)
     notices.add(connection, Event.DONE, job, now)
-    schedule_runs.mend(connection, job_id, now)
+    if not run_states.has_file(job.spec_json):
+        schedule_runs.mend(connection, job_id, now)
     return True
 
 

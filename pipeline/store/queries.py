@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, fu
 
 from pipeline.errors import NotFoundError, nearest
 from pipeline.rows import Completion, Status
-from pipeline.store.database import no_jobs
+from pipeline.store.database import none_yet
 from pipeline.store.entries import NEWEST, SHARD, job_record, shard_record
 from pipeline.store.records import BatchState, JobRecord, JobState, PageRecord, Progress, ShardRecord
 from pipeline.store.schema import batches, jobs, pages, results, shards
@@ -51,7 +51,7 @@ def find_job(engine: Engine, ref: str) -> JobRecord:
                 raise NotFoundError(f'Several jobs have an id that starts with "{ref}". Give more of it.')
         names = list(connection.scalars(select(jobs.c.name)))
     if not names:
-        raise NotFoundError(no_jobs(engine))
+        raise NotFoundError(none_yet(engine))
     hint = nearest(ref, names) or f" `pipeline jobs` lists those in {database_name(engine)}."
     raise NotFoundError(f'There is no job "{ref}".{hint}')
 

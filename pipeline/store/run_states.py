@@ -41,9 +41,14 @@ def after_job(row: Row[*tuple[Any, ...]], now: float) -> dict[str, object]:
     """What a run becomes whose job has come to this end, or was deleted."""
     if row.state is None:
         return {"state": RunState.FAILED, "finished_at": now, "note": "Its job was deleted before it was done."}
-    if row.state is JobState.DONE and json.loads(row.spec_json).get("output") is not None:
+    if row.state is JobState.DONE and has_file(row.spec_json):
         return {"state": RunState.DUE}
     return {"state": ENDS[row.state], "finished_at": row.finished_at}
+
+
+def has_file(spec_json: str) -> bool:
+    """Whether the job is not over for a person before its file is written."""
+    return json.loads(spec_json).get("output") is not None
 
 
 def is_free(now: float) -> ColumnElement[bool]:

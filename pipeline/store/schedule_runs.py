@@ -209,6 +209,7 @@ class ScheduleRuns:
         with writing(self._engine) as connection:
             now = self._now(connection)
             if mend(connection, job.id, now):
+                notices.take_back_done(connection, job.id)
                 notices.add(connection, Event.DONE, job, now)
 
     def _now(self, connection: Connection) -> float:

@@ -4,6 +4,7 @@ import json
 import shutil
 
 from jobs.session import Session
+from pipeline.errors import InputError
 from pipeline.store.queries import list_jobs
 from tests.jobs.schedules import make_due, tell
 from workers.submissions import make_ticker
@@ -63,6 +64,44 @@ def test_a_run_that_is_stopped_while_its_model_loads_says_what_goes_on_with_it_a
     result = run("schedule", "run-now", "night")
     assert (result.exit_code, "goes on with the run before it, night-" in result.stderr) == (0, True)
     assert [told["state"] for told in tell(run)["runs"]] == ["done"]
+
+
+def test_while_a_run_loads_those_who_ask_for_jobs_are_told_of_it(run, add, monkeypatch):
+    add()
+    load, told = Session.load, []
+
+    def load_meanwhile(*arguments: object) -> object:
+        told.extend(run(*command.split()).stderr for command in ("jobs", "status", "results last"))
+        return load(*arguments)
+
+    monkeypatch.setattr(Session, "load", load_meanwhile)
+    assert run("schedule", "run-now", "night").exit_code == 0
+    assert [each.partition("A run of ")[2][:45] for each in told] == [
+        "a schedule is loading its model, and is to be"
+    ] * 3
+
+
+def test_a_failed_run_whose_job_is_resumed_is_not_done_before_its_file_is_written(
+    desk, run, add, at_shard, tmp_path, monkeypatch
+):
+    place = tmp_path / "out"
+    place.mkdir()
+    add(job={"output": "out/night.csv"})
+
+    def fail(job_id: str) -> None:
+        raise InputError("The rows are gone.")
+
+    monkeypatch.setattr("jobs.new_job._undo", lambda *_: None)
+    at_shard(1, fail)
+    assert run("schedule", "run-now", "night", PIPELINE_SHARD_ROWS="2").exit_code == 1
+    at_shard(9, fail)
+    (job,) = list_jobs(desk.database)
+    place.rmdir()
+    assert run("resume", job.name).exit_code == 1
+    assert tell(run)["runs"][0]["state"] == "failed"
+    place.mkdir()
+    assert run("resume", job.name).exit_code == 0
+    assert tell(run)["runs"][0]["state"] == "done"
 
 
 def test_a_run_that_another_process_begins_is_no_job_that_could_be_cancelled(desk, run, add):
