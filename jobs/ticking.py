@@ -1,6 +1,7 @@
 """What `schedule tick` and `schedule run-now` do in the foreground, with a fleet or without one."""
 
 import shlex
+import signal
 import sys
 
 import click
@@ -10,7 +11,7 @@ from jobs import exit_codes
 from jobs.fleet import there_is_a_fleet
 from jobs.manner import Manner
 from jobs.notices import send_notices
-from jobs.scheduled_run import submit_run
+from jobs.scheduled_run import STOPPED, submit_run
 from pipeline.errors import PipelineError, RefusedError
 from pipeline.settings import Settings
 from pipeline.store.database import Database, existing_database, no_schedules
@@ -54,7 +55,7 @@ def run_at_once(settings: Settings, name: str, manner: Manner) -> int:
     if claim is None:
         raise RefusedError(f"The run of {name} was begun by another process.")
     try:
-        status = submit_run(settings, claim, manner)
+        status = _submitted(settings, runs, claim, manner)
     finally:
         _send(settings, database)
     if status == exit_codes.STOPPED and any(run.state is RunState.DUE for run in runs.open(schedule)):
@@ -71,7 +72,7 @@ def _start_all(settings: Settings, database: Database, ticker: Ticker) -> int:
         if not claims:
             return status
         try:
-            one = submit_run(settings, claims[0], Manner(alone=False))
+            one = _submitted(settings, ScheduleRuns(database), claims[0], Manner(alone=False))
         except PipelineError as error:
             click.echo(f"Error: {error}", err=True)
             one = exit_codes.FAILED
@@ -81,6 +82,19 @@ def _start_all(settings: Settings, database: Database, ticker: Ticker) -> int:
             _send(settings, database)
             return one
         status = one or status
+
+
+def _submitted(settings: Settings, runs: ScheduleRuns, claim: RunClaim, manner: Manner) -> int:
+    """The exit status. Ctrl-C, however often and whenever it comes, leaves the run to whoever looks next."""
+    try:
+        return submit_run(settings, claim, manner)
+    except KeyboardInterrupt:
+        heeded = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            runs.postpone(claim, 0.0, STOPPED)
+        finally:
+            signal.signal(signal.SIGINT, heeded)
+        return exit_codes.STOPPED
 
 
 def _stopped_run(settings: Settings, runs: ScheduleRuns, schedule: ScheduleRecord) -> RunClaim | None:
@@ -100,7 +114,7 @@ def _make_room(runs: ScheduleRuns, ticker: Ticker, schedule: ScheduleRecord) -> 
         first = earlier[0]
         told = "" if first.note is None else f" ({first.note})"
         way = (
-            f"look again later: pipeline schedule show {shlex.quote(schedule.name)}"
+            "where its process was killed, try again in a minute"
             if first.job_id is None
             else f"stop it: pipeline cancel {shlex.quote(first.job_name)}"
         )

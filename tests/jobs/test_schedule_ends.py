@@ -66,6 +66,20 @@ def test_a_run_that_is_stopped_while_its_model_loads_says_what_goes_on_with_it_a
     assert [told["state"] for told in tell(run)["runs"]] == ["done"]
 
 
+def test_so_it_does_where_ctrl_c_comes_once_more_while_that_is_recorded(run, add, monkeypatch):
+    add()
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        stop_while_loading(patched)
+        patched.setattr("jobs.scheduled_run._settle", stop)
+        stopped = run("schedule", "run-now", "night")
+    assert (stopped.exit_code, "goes on with it" in stopped.stderr) == (130, True)
+    assert tell(run)["runs"][0]["state"] == "due"
+
+
 def test_while_a_run_loads_those_who_ask_for_jobs_are_told_of_it(run, add, monkeypatch):
     add()
     load, told = Session.load, []
@@ -110,7 +124,7 @@ def test_a_run_that_another_process_begins_is_no_job_that_could_be_cancelled(des
     assert len(make_ticker(desk.database).tick(600.0)) == 1
     result = run("schedule", "run-now", "night")
     assert (result.exit_code, "cancel" in result.stderr) == (4, False)
-    assert "pipeline schedule show night" in result.stderr
+    assert "where its process was killed, try again in a minute" in result.stderr
 
 
 def test_what_removing_a_schedule_ends_is_told(desk, run, add, monkeypatch):
