@@ -22,8 +22,6 @@ from workers.lease import kept
 
 #: A run is tried so often, with a pause that begins with so many seconds and doubles: for two hours.
 _MOST_ATTEMPTS, _PAUSE_S = 8, 60.0
-#: The note of a run that a person stopped.
-STOPPED = "It was stopped; the next look at the clock goes on with it."
 _ENDS = {JobState.DONE: RunState.DONE, JobState.CANCELLED: RunState.CANCELLED}
 
 
@@ -105,6 +103,6 @@ def _settle(session: Session, runs: ScheduleRuns, claim: RunClaim, status: int) 
     elif job is not None and job.fleet:
         runs.hand_over(claim)
     elif status == exit_codes.STOPPED:
-        runs.postpone(claim, 0.0, STOPPED)
+        runs.stop(claim)
     else:
         runs.end(claim, RunState.FAILED, f"It ended with exit status {status}.")

@@ -11,7 +11,7 @@ from jobs import exit_codes
 from jobs.fleet import there_is_a_fleet
 from jobs.manner import Manner
 from jobs.notices import send_notices
-from jobs.scheduled_run import STOPPED, submit_run
+from jobs.scheduled_run import submit_run
 from pipeline.errors import PipelineError, RefusedError
 from pipeline.settings import Settings
 from pipeline.store.database import Database, existing_database, no_schedules
@@ -91,7 +91,7 @@ def _submitted(settings: Settings, runs: ScheduleRuns, claim: RunClaim, manner: 
     except KeyboardInterrupt:
         heeded = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            runs.postpone(claim, 0.0, STOPPED)
+            runs.stop(claim)
         finally:
             signal.signal(signal.SIGINT, heeded)
         return exit_codes.STOPPED

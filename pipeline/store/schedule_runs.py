@@ -191,6 +191,13 @@ class ScheduleRuns:
             until = self._now(connection) + pause_s
             connection.execute(_held(claim).values(state=RunState.DUE, lease_until=until, note=note))
 
+    def stop(self, claim: RunClaim) -> None:
+        """A person did; it is due again at once, and that was no try."""
+        note = "It was stopped; the next look at the clock goes on with it."
+        due = {"state": RunState.DUE, "lease_until": None, "attempts": claim.attempts - 1, "note": note}
+        with writing(self._engine) as connection:
+            connection.execute(_held(claim).values(due))
+
     def end(self, claim: RunClaim, state: RunState, note: str | None = None) -> None:
         """Without a note, what was remarked stays. A notice tells of a failure, and of a run that came to no job."""
         with writing(self._engine) as connection:

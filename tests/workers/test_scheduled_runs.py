@@ -117,6 +117,16 @@ def test_a_moments_fault_puts_a_run_off(nights):
     assert [claim.attempts for claim in nights.tick()] == [2]
 
 
+def test_one_that_a_person_stops_is_due_at_once_and_that_is_no_try(nights):
+    nights.add()
+    nights.now += 15 * HOUR
+    for _ in range(2):
+        (claim,) = nights.tick()
+        assert claim.attempts == 1
+        nights.runs.stop(claim)
+    assert nights.notes() == ["It was stopped; the next look at the clock goes on with it."]
+
+
 def test_a_job_that_is_deleted_holds_up_no_later_night(nights):
     nights.add()
     nights.now += 15 * HOUR
