@@ -19,7 +19,7 @@ test: $(TEST_STAMP)
 
 # Breaks whatever a fleet is made of, at random, for CHAOS_SECONDS (600); CHAOS_SEED repeats what was chosen.
 chaos: $(TEST_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fleet/chaos_run.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout 0 tests/fleet/chaos_run.py
 
 # For a machine with a CUDA device; elsewhere what needs one is skipped.
 test-gpu: $(TEST_STAMP)
