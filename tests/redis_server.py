@@ -40,8 +40,8 @@ class RedisServer:
         finally:
             os.kill(self._pid, signal.SIGCONT)
 
-    def client(self) -> redis.Redis:
-        return redis.Redis.from_url(parse_address(self.url).redis_url, decode_responses=True)
+    def client(self, *, decode: bool = True) -> redis.Redis:
+        return redis.Redis.from_url(parse_address(self.url).redis_url, decode_responses=decode)
 
     def fill(self) -> None:
         """No memory is left: whatever could need some is refused."""

@@ -82,7 +82,7 @@ def messages_lost(fleet: Fleet, chance: Random) -> None:
 
 
 def messages_doubled(fleet: Fleet, chance: Random) -> None:
-    client = fleet.redis.client()
+    client = fleet.redis.client(decode=False)  # some may be damaged
     if waiting := client.lrange(GPU, 0, -1):
         client.lpush(GPU, *waiting)
 

@@ -53,8 +53,9 @@ class Sight:
             return list(connection.execute(select(batches).where(batches.c.job_id == self.job(name).id)))
 
     def encoding(self, name: str) -> int:
-        """Shards of the job that a tokenizer is at."""
-        at_work = select(func.count()).where(shards.c.job_id == self.job(name).id, shards.c.state == ShardState.LEASED)
+        """The newest fence of a shard of the job that a tokenizer is at; 0: it is at none."""
+        fence = select(func.max(shards.c.fence))
+        at_work = fence.where(shards.c.job_id == self.job(name).id, shards.c.state == ShardState.LEASED)
         with reading(self.engine) as connection:
             return connection.scalar(at_work) or 0
 
