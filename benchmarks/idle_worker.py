@@ -4,6 +4,7 @@ import hashlib
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +39,8 @@ class Idle:
         tokens = sum(len(prompt.own_ids) for prompt in payload.prompts)
         timing = BatchTiming(load_s=load_s, prefill_s=1e-6 * tokens, computed_tokens=tokens, output_tokens=len(done))
         finished = Finished(tuple(partial(_same, row) for row in done), timing)
-        return Answered(claim, "none", finished, (), payload, Stamps())
+        now = time.time()
+        return Answered(claim, "none", finished, (), payload, Stamps(), now, now)
 
 
 class Stamps:
