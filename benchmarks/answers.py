@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import report
+from fleet_processes import PostgresServer
 from sqlalchemy import insert
 
 from pipeline.rows import LabelScore
@@ -28,7 +29,6 @@ from pipeline.store.result_rows import count_rows
 from pipeline.store.schema import results
 from pipeline.store.target_table import export_to_table
 from pipeline.store.transactions import writing
-from tests.postgres_server import PostgresServer
 
 SHARD_ROWS = 4096
 SPEC = {"inputs": ["rows"], "model": "m", "prompt": "{text}", "choices": ["positive", "negative"]}
