@@ -1,7 +1,9 @@
 """How fast rows become token ids: only what differs between them is encoded, as fast as a bare tokenizer would do that.
 
-Rows are asked by a template, and as chats of their own. Beside both is the bare `encode_batch` over the same differing
-text; the ids must be those of whole prompts.
+Rows are asked by a template, with the instruction before or behind the text, and as chats of their own. Beside each is
+the bare `encode_batch` over the same differing text; the ids must be those of whole prompts. Two rates are told: by the
+clock, where the tokenizer's own threads have all cores, and by the time that all cores spent, which is what counts in a
+pool that has a process for each.
 """
 
 import argparse
@@ -39,12 +41,16 @@ def main() -> None:
     arguments = parser.parse_args()
     texts = [text for text in pq.read_table(arguments.table)[arguments.column].to_pylist() if text]
     texts = (texts * (arguments.rows // len(texts) + 1))[: arguments.rows]
-    template = Template.parse(f"{INSTRUCTION}Review: {{text}}\nVerdict:")
-    asked = [[_user(template.fill({"text": text}))] for text in texts]
+    templates = {
+        "an instruction before": Template.parse(f"{INSTRUCTION}Review: {{text}}\nVerdict:"),
+        "an instruction behind": Template.parse(f"Review: {{text}}\n{INSTRUCTION}Verdict:"),
+    }
     chats = [[{"role": "system", "content": INSTRUCTION}, _user(text)] for text in texts]
     with tempfile.TemporaryDirectory() as home:
         directory = save_tokenizer(resolve_checkpoint("smollm2-135m"), Path(home))
-        compare("a template", directory, texts, Conversation((Turn("user", template),)), asked)
+        for name, template in templates.items():
+            asked = [[_user(template.fill({"text": text}))] for text in texts]
+            compare(name, directory, texts, Conversation((Turn("user", template),)), asked)
         compare("chats", directory, texts, MessagesColumn("chat"), chats)
 
 
@@ -57,23 +63,29 @@ def compare(name: str, directory: Path, texts: list[str], shape: Shape, chats: l
         f"ours, {name}": lambda start, end: encoder.encode(rows[start:end]),
         "the bare encode_batch of the differing text": lambda start, end: _ids(bare, texts[start:end]),
     }
-    seconds: dict[str, list[float]] = {road: [] for road in roads}
+    seconds: dict[str, list[tuple[float, float]]] = {road: [] for road in roads}
     for _ in range(5):
         for road, encode in roads.items():
-            started = time.perf_counter()
+            by_clock, by_cores = time.perf_counter(), time.process_time()
             for start in range(0, len(rows), ROWS_AT_ONCE):
                 encode(start, start + ROWS_AT_ONCE)
-            seconds[road].append(time.perf_counter() - started)
-    rates = {road: len(rows) / statistics.median(some) for road, some in seconds.items()}
-    for road, rate in rates.items():
-        print(f"{road:45} {rate:>9,.0f} rows/s")
-    ours, differing = rates.values()
+            seconds[road].append((time.perf_counter() - by_clock, time.process_time() - by_cores))
+    rates = {
+        road: [len(rows) / statistics.median(each) for each in zip(*some, strict=True)]
+        for road, some in seconds.items()
+    }
+    for road, (by_clock, by_cores) in rates.items():
+        print(f"{road:45} {by_clock:>9,.0f} rows/s, {by_cores:>9,.0f} rows per second of a core")
+    shares = [ours / bare for ours, bare in zip(*rates.values(), strict=True)]
     whole = [_rendered(bare, chat) for chat in chats[:500]]
     same = all(
         isinstance(prompt, Prompt) and [*encoder.prefix, *prompt.own_ids] == ids
         for prompt, ids in zip(encoder.encode(rows[:500]), _ids(bare, whole), strict=True)
     )
-    print(f"{ours / differing:.2f} of the bare rate (goal: {GOAL}); ids are {'the same' if same else 'NOT the same'}.")
+    print(
+        f"{shares[0]:.2f} of the bare rate by the clock, {shares[1]:.2f} by the cores' time (goal: {GOAL}); "
+        f"ids are {'the same' if same else 'NOT the same'}."
+    )
 
 
 def _user(content: str) -> dict[str, str]:

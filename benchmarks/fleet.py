@@ -1,11 +1,12 @@
 """What a fleet costs beside the engine: messages, a million short rows without a model, the first batch of a large
-input, `status` on ten million rows, and the same rows by one process and by a fleet."""
+input, `status` on ten million rows, the same rows by one process and by a fleet, and ten minutes of a busy worker."""
 
 import argparse
 import json
 import tempfile
 import time
 from collections.abc import Mapping
+from itertools import count, islice
 from pathlib import Path
 
 import fleet_processes
@@ -30,7 +31,9 @@ from pipeline.store.transactions import writing
 from workers.broker.doorbell import Doorbell
 
 TEN_MILLION = 10_000_000
+BUSY_SECONDS = 600
 ROLES = {"dispatcher": [*PIPELINE, "dispatcher"], "tokenizer": [*PIPELINE, "worker", "tokenizer"]}
+WORKING = ROLES | {"gpu": [*PIPELINE, "worker", "gpu", "--device", "cpu"]}
 IDLE = ROLES | {"gpu": IDLE_WORKER}
 
 
@@ -117,31 +120,59 @@ def status(directory: Path, rows: int) -> None:
 def overhead(directory: Path, rows: int) -> None:
     """The same 512 reviews after the same instruction, 16 tokens each, in the same batches of about 5 s, by one process
     and by a fleet here that has its model loaded, as the one process has when its first batch is taken."""
-    table = directory / "reviews.parquet"
-    pq.write_table(pa.table({"text": workloads.questions(512)}), table)
     # A shard is a batch: of all its rows, whatever rate was measured.
     batches = {"PIPELINE_SHARD_ROWS": "32", "PIPELINE_BATCH_ROWS": "32", "PIPELINE_BATCH_SECONDS": "600"}
     with fleet_processes.services(directory, **batches) as environment:
-        prompt = directory / "prompt.txt"
-        prompt.write_text(_instruction(directory).replace("{", "{{").replace("}", "}}") + "{text}")
-        asked = _submit(table, "", "--raw", "--max-tokens", "16", "--prompt", f"@{prompt}")
+        asked = _reviews(directory, 512)
         alone = _active(environment, asked, "alone", "--here")
-        roles = ROLES | {"gpu": [*PIPELINE, "worker", "gpu", "--device", "cpu"]}
-        with fleet_processes.running(roles, environment):
+        with fleet_processes.running(WORKING, environment):
             _active(environment, [*asked, "--limit", "32"], "warm", "--wait")
             together = _active(environment, asked, "together", "--wait")
-            told = json.loads(fleet_processes.timed([*PIPELINE, "status", "together", "--json"], environment)[1])
-    seconds = {name: round(value, 2) for name, value in told["seconds"].items()}
-    busy = sum(seconds[stage] for stage in ("prefix", "prefill", "decode", "detokenize"))
+            computed = _computed(environment, "together", together)
     print(
         f"overhead: 512 rows in {alone:.1f} s by one process, in {together:.1f} s by a fleet: "
-        f"{together / alone - 1:+.1%} (goal: 5 %), from the first batch taken to the last recorded; its worker "
-        f"computed {busy / together:.1%} of that time (goal: 95 %); seconds by stage {seconds}",
+        f"{together / alone - 1:+.1%} (goal: 5 %), from the first batch taken to the last recorded; {computed}",
         flush=True,
     )
 
 
-PARTS = {"messages": messages, "status": status, "first": first, "overhead": overhead, "through": through}
+def busy(directory: Path, rows: int) -> None:
+    """A worker's share of time in the model, on a job of ten minutes cut as any other."""
+    with fleet_processes.services(directory) as environment, fleet_processes.running(WORKING, environment):
+        asked = _reviews(directory, 256)
+        _active(environment, [*asked, "--limit", "32"], "warm", "--wait")
+        rate = 256 / _active(environment, asked, "measured", "--wait")
+        asked = _reviews(directory, n_rows := int(rate * BUSY_SECONDS))
+        seconds = _active(environment, asked, "long", "--wait")
+        computed = _computed(environment, "long", seconds)
+    print(f"busy: {n_rows:,} rows in {seconds:.0f} s; {computed}", flush=True)
+
+
+PARTS = {
+    "messages": messages,
+    "status": status,
+    "first": first,
+    "overhead": overhead,
+    "through": through,
+    "busy": busy,
+}
+
+
+def _reviews(directory: Path, rows: int) -> list[str]:
+    """What asks for 16 tokens of each of so many reviews after the same instruction; the job's name is left empty."""
+    table, prompt = directory / "reviews.parquet", directory / "prompt.txt"
+    texts = workloads.questions(rows)
+    told_apart = (text if not again else f"{text} ({again})" for again in count() for text in texts)
+    pq.write_table(pa.table({"text": list(islice(told_apart, rows))}), table)
+    prompt.write_text(_instruction(directory).replace("{", "{{").replace("}", "}}") + "{text}")
+    return _submit(table, "", "--raw", "--max-tokens", "16", "--prompt", f"@{prompt}")
+
+
+def _computed(environment: Mapping[str, str], job: str, active: float) -> str:
+    told = json.loads(fleet_processes.timed([*PIPELINE, "status", job, "--json"], environment)[1])
+    seconds = {name: round(value, 2) for name, value in told["seconds"].items()}
+    share = sum(seconds[stage] for stage in ("prefix", "prefill", "decode", "detokenize")) / active
+    return f"its worker computed {share:.1%} of that time (goal: 95 %); seconds by stage {seconds}"
 
 
 def _submit(table: Path, name: str, *more: str) -> list[str]:

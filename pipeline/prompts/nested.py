@@ -75,6 +75,8 @@ def not_text(column: str, value: object) -> RowError:
 
 def encodable(column: str, text: str) -> str:
     """Raises RowError for half of a surrogate pair."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError as error:

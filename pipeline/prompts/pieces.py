@@ -19,7 +19,7 @@ class Piece:
 
     before: str  #: of the chat template and of the prompt, the same for every row
     content: tuple[Segment, ...]
-    after: str
+    after: str  #: as `before`
     place: Place
     trims: tuple[bool, bool]  #: the chat template trims the content
     swallows: tuple[bool, bool]  #: a special token beside it takes the spaces
@@ -93,8 +93,24 @@ def _clip(content: Sequence[Segment], start: int, end: int) -> Iterator[Segment]
 
 
 def _settled(piece: Piece) -> Piece:
-    """The same piece with as much of it as possible in `before`, where no value changes it."""
-    if piece.content and isinstance(first := piece.content[0], Literal) and len(piece.content) > 1:
+    """The same piece with as much of it as possible in `before` and `after`, where no value changes it."""
+    return _settled_left(_settled_right(piece))
+
+
+def _settled_right(piece: Piece) -> Piece:
+    if len(piece.content) > 1 and isinstance(last := piece.content[-1], Literal):
+        text = last.text.rstrip() if piece.trims[1] else last.text
+        fixed = text.lstrip() if piece.trims[0] else text
+        rest = (Literal(text[: len(text) - len(fixed)]),) if len(fixed) < len(text) else ()
+        trims = (piece.trims[0], piece.trims[1] and not text)
+        piece = replace(piece, content=piece.content[:-1] + rest, after=fixed + piece.after, trims=trims)
+    if piece.swallows[1] and (after := piece.after.rstrip(_SWALLOWED)):
+        piece = replace(piece, after=after, swallows=(piece.swallows[0], False))
+    return piece
+
+
+def _settled_left(piece: Piece) -> Piece:
+    if len(piece.content) > 1 and isinstance(first := piece.content[0], Literal):
         text = first.text.lstrip() if piece.trims[0] else first.text
         fixed = text.rstrip() if piece.trims[1] else text
         rest = (Literal(text[len(fixed) :]),) if len(fixed) < len(text) else ()

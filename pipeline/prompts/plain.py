@@ -38,10 +38,10 @@ class PlainText:
 
     def encode_batch(self, texts: Sequence[str], place: Place) -> list[list[int] | RowError]:
         encodings = self._tokenizers[place].encode_batch_fast(list(texts), add_special_tokens=False)
-        ids_of_texts = (encoding.ids for encoding in encodings)
+        special = self._names.keys()
         return [
-            ids if self._names.keys().isdisjoint(ids) else self._checked(text, place)
-            for text, ids in zip(texts, ids_of_texts, strict=True)
+            ids if special.isdisjoint(ids := encoding.ids) else self._checked(text, place)
+            for text, encoding in zip(texts, encodings, strict=True)
         ]
 
     def _checked(self, text: str, place: Place) -> list[int] | RowError:

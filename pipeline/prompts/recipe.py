@@ -7,6 +7,7 @@ from tokenizers import Encoding
 
 from pipeline.errors import RowError
 from pipeline.prompts.pieces import Piece, Step
+from pipeline.prompts.plain import Place
 from pipeline.prompts.vocabulary import Vocabulary
 
 Values = Mapping[str, str]  #: a row's text by column
@@ -36,16 +37,19 @@ class Recipe:
 def find_recipe(
     vocabulary: Vocabulary, steps: tuple[Step, ...], proofs: Sequence[tuple[Values, list[int]]]
 ) -> Recipe | None:
-    """The recipe with the longest prefix that gives each proof's ids; None where there is none."""
+    """The recipe with the longest prefix that gives each proof's ids, and least to encode behind the last field; None
+    where there is none."""
     rows = [values for values, _ in proofs]
-    for recipe in _recipes(vocabulary, steps):
+
+    def is_proven(recipe: Recipe) -> bool:
         own = recipe.own_ids(vocabulary, rows)
-        if all(
+        return all(
             isinstance(ids, tuple) and ids and [*recipe.prefix, *ids] == whole
             for ids, (_, whole) in zip(own, proofs, strict=True)
-        ):
-            return recipe
-    return None
+        )
+
+    longest = next(filter(is_proven, _recipes(vocabulary, steps)), None)
+    return longest and next(filter(is_proven, _shortened(vocabulary, longest)), longest)
 
 
 def _joined(parts: Sequence[Sequence[int] | RowError]) -> tuple[int, ...] | RowError:
@@ -71,14 +75,16 @@ def _recipes(vocabulary: Vocabulary, steps: tuple[Step, ...]) -> Iterator[Recipe
 def _cuts(vocabulary: Vocabulary, piece: Piece) -> Iterator[tuple[tuple[int, ...], Piece]]:
     """Ids up to a cut in the text before the first field, and the piece from there on.
 
-    The last word is left to the row, for it may merge with the value. The word before the cut stays in the
-    piece and its ids are skipped: no tokenizer then takes what follows for the start of a text.
+    The last word is left to the row, for it may merge with the value, and so is what may begin an added token. The word
+    before the cut stays in the piece and its ids are skipped: no tokenizer then takes what follows for the start of a
+    text.
     """
     if piece.swallows[0]:
         return
     encoding = vocabulary.plain.encode(piece.before, piece.place)
     starts = _word_starts(piece.before, encoding) or _spaces(vocabulary, piece.before, encoding)
-    usable = [(0, 0), *((token, at) for token, at in starts[:-1] if 0 < at < len(piece.before.rstrip()))]
+    end = min(len(piece.before.rstrip()), len(piece.before) - vocabulary.open_at_end(piece.before) + 1)
+    usable = [(0, 0), *((token, at) for token, at in starts[:-1] if 0 < at < end)]
     back = 1
     while back < len(usable):
         (_, context), (token, at) = usable[-back - 1], usable[-back]
@@ -87,6 +93,38 @@ def _cuts(vocabulary: Vocabulary, piece: Piece) -> Iterator[tuple[tuple[int, ...
         skip = sum(start < at - context for start, _ in offsets)
         yield tuple(encoding.ids[:token]), replace(piece, before=before, skip=skip)
         back *= 2
+
+
+def _shortened(vocabulary: Vocabulary, recipe: Recipe) -> Iterator[Recipe]:
+    """The text behind the last field cut, at ever later places: what follows the cut is known before any row is."""
+    match recipe.steps:
+        case (*steps, Piece() as piece):
+            fixed: tuple[int, ...] = ()
+        case (*steps, Piece() as piece, tuple() as fixed):
+            pass
+        case _:
+            return
+    for after, ids in _end_cuts(vocabulary, piece):
+        yield Recipe(recipe.prefix, (*steps, replace(piece, after=after), ids + fixed))
+
+
+def _end_cuts(vocabulary: Vocabulary, piece: Piece) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Text up to a cut, and ids from there on.
+
+    A word stays before the cut, since the value may merge with it, and so does what may end an added token. No space
+    stands there, for a tokenizer may ask what follows one.
+    """
+    text = piece.after
+    encoding = vocabulary.plain.encode(text, Place.MIDDLE)
+    starts = _word_starts(text, encoding) or _spaces(vocabulary, text, encoding)
+    first = vocabulary.open_at_start(text)
+    ends = ((token, encoding.offsets[token - 1][1]) for token, _ in starts)
+    usable = [(token, end) for token, end in ends if end >= first and not text[end - 1].isspace()]
+    place = 1
+    while place <= len(usable):
+        token, end = usable[place - 1]
+        yield text[:end], tuple(encoding.ids[token:])
+        place *= 2
 
 
 def _word_starts(text: str, encoding: Encoding) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pipeline.errors import RowError, SpecError
 from pipeline.prompts.content import Content, hidden
-from pipeline.prompts.nested import json_like, not_text
+from pipeline.prompts.nested import encodable, json_like, not_text
 from pipeline.rows import Row
 
 
@@ -89,7 +89,7 @@ class Template:
 
 
 def fill(segments: tuple[Segment, ...], values: Mapping[str, str]) -> str:
-    return "".join(part.text if isinstance(part, Literal) else values[part.column] for part in segments)
+    return "".join([part.text if isinstance(part, Literal) else values[part.column] for part in segments])
 
 
 def _marks(text: str) -> Iterator[Segment]:
@@ -136,6 +136,8 @@ def _joined(segments: Iterator[Segment]) -> Iterator[Segment]:
 
 
 def _as_text(column: str, value: object) -> str:
+    if isinstance(value, str):
+        return encodable(column, value)
     if value is None:
         raise RowError("null", f'The column "{column}" is null in this row, so its prompt cannot be filled in.')
     if isinstance(value, bool):

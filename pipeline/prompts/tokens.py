@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from itertools import islice
+from itertools import islice, repeat
 from types import MappingProxyType
 
 from pipeline.errors import ModelError, RowError, SpecError
@@ -86,17 +86,13 @@ class PromptEncoder:
 
     def encode(self, rows: Sequence[Row]) -> list[Prompt | Completion]:
         """One outcome a row, in order: its prompt, or the error that is its result."""
-        outcomes: dict[int, tuple[int, ...] | RowError] = {}
-        given: dict[int, Given] = {}
-        for place, row in enumerate(rows):
-            try:
-                given[place] = self.values(row)
-            except RowError as error:
-                outcomes[place] = error
-        self.neutralised += sum(self._holds_special(values) for values in given.values())
-        outcomes |= zip(given, self._ids_of(list(given.values())), strict=True)
-        targets = self._targets.ids(rows) if self._targets else [()] * len(rows)
-        return [_outcome(row, outcomes[place], targets[place]) for place, row in enumerate(rows)]
+        outcomes = [self._given(row) for row in rows]
+        given = [each for each in outcomes if not isinstance(each, RowError)]
+        self.neutralised += sum(map(self._holds_special, given))
+        found = iter(self._ids_of(given))
+        ids = (each if isinstance(each, RowError) else next(found) for each in outcomes)
+        targets = self._targets.ids(rows) if self._targets else repeat(())
+        return [_outcome(*each) for each in zip(rows, ids, targets, strict=False)]
 
     def values(self, row: Row) -> Given:
         """By column, all texts in them clean. Raises RowError for a value that the prompt cannot use."""
@@ -104,6 +100,12 @@ class PromptEncoder:
         if not self._cleans:
             return given
         return {column: with_strings(value, self._cleaning.clean) for column, value in given.items()}
+
+    def _given(self, row: Row) -> Given | RowError:
+        try:
+            return self.values(row)
+        except RowError as error:
+            return error
 
     def own_ids(self, values: Given) -> tuple[int, ...]:
         """Of one row, whose texts may be others than it came with. Raises RowError."""

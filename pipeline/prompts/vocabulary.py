@@ -31,6 +31,7 @@ class Vocabulary:
         self._tokenizer.post_processor = None  # it would take spaces out of offsets
         self.added: dict[int, AddedToken] = self._tokenizer.get_added_tokens_decoder()
         self.special = {i: token for i, token in self.added.items() if token.special}
+        self._plain_names = [token.content for token in self.added.values() if not token.special]
         self.bos_id = self._named_id("bos_token")
         self.eos_id = self._named_id("eos_token")
         fields = json.loads(text)
@@ -81,6 +82,14 @@ class Vocabulary:
         """Whether no token goes on over a space: then what stands before one is encoded alone."""
         words = self._tokenizer.get_vocab(with_added_tokens=False)
         return not any(re.search(r"[^▁ ][▁ ]", word) for word in words)
+
+    def open_at_start(self, text: str) -> int:
+        """Characters of its beginning that end an added token where another text stands before it."""
+        return _open(text, self._plain_names)
+
+    def open_at_end(self, text: str) -> int:
+        """Characters of its end that begin an added token where another text stands behind it."""
+        return _open(text[::-1], [name[::-1] for name in self._plain_names])
 
     def encode_trusting(self, text: str, trusted: str) -> list[int]:
         """Special tokens count only where `trusted`, the text with its untrusted parts hidden, has them.
@@ -154,6 +163,13 @@ def _chat_template(directory: Path, config: dict[str, Any]) -> str | None:
     if isinstance(template, list):
         return {part["name"]: str(part["template"]) for part in template}.get("default")
     return template
+
+
+def _open(text: str, names: Sequence[str]) -> int:
+    """The longest end of a name, short of all of it, that the text begins with or that goes on beyond the text."""
+    ends = (name[start:] for name in names for start in range(1, len(name)))
+    found = (min(len(end), len(text)) for end in ends if text.startswith(end) or end.startswith(text))
+    return max(found, default=0)
 
 
 def _unk_id(model: dict[str, Any]) -> int | None:

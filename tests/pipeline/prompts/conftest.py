@@ -56,7 +56,7 @@ def byte_level(add_prefix_space: bool = False) -> Tokenizer:
         vocab_size=700, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
-    tokenizer.add_tokens([AddedToken("<think>", special=False, normalized=False)])
+    tokenizer.add_tokens([AddedToken(name, special=False, normalized=False) for name in ("<think>", "<|tool_call|>")])
     return tokenizer
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.rows import Prompt, Row
 
-PROMPT = "Classify the sentiment of this review.\n\nReview: {text}\nSentiment:"
+PROMPT = "Classify the sentiment of this review.\n\nReview: {text}\nIts sentiment, of 1 or 2 words; don't explain:"
 SCRAPS = [
     *(
         "the",

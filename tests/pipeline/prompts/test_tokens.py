@@ -64,6 +64,7 @@ PROMPTS = [
     "Classify the sentiment of this review.\n\nReview: {text}\nSentiment:",
     "  {text} {text}\n",
     "The film was 123{text}the end ",
+    "<thi{text}nk> 45, isn't it?\n\n Give 1-5 stars;\tdon't say more than 12345 words　in 中文。\r\n <think> Stars: ",
 ]
 
 
@@ -195,6 +196,34 @@ def test_a_long_instruction_is_in_the_hot_prefix(make, encoder_for, kind):
     assert len(encoder.prefix) > 900
     assert len(own) < 60
     assert [*encoder.prefix, *own] == raw_ids(tokenizer, shots + "Review: {text}\nSentiment:", "it was bad")
+
+
+def test_a_long_instruction_behind_the_last_field_is_not_encoded_with_each_row(make, encoder_for, kind, monkeypatch):
+    vocabulary, tokenizer = make(kind)
+    prompt = "{text} it was" + " a joy to watch, and the actors were wonderful." * 60
+    encoder = encoder_for(vocabulary, prompt, raw=True)
+    encoded, encode_batch = [], vocabulary.plain.encode_batch
+    monkeypatch.setattr(
+        vocabulary.plain, "encode_batch", lambda texts, *more: encoded.extend(texts) or encode_batch(texts, *more)
+    )
+    assert whole_ids(encoder, ["bad"]) == [raw_ids(tokenizer, prompt, "bad")]
+    assert [len(text) < 20 for text in encoded] == [True]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("Say {text}nk> and more", "<thi"),
+        ("Say {text}> and more", "a <think"),
+        ("Say {text}_call|> now", "<|tool"),
+        ("Say |<|tool_{text} and more", "call|> a"),
+        ("Say it, <|tool{text} and more", "_call|>"),
+    ],
+)
+def test_an_added_token_that_prompt_and_value_make_together_is_one(make, encoder_for, prompt, text):
+    vocabulary, tokenizer = make("gpt2")
+    encoder = encoder_for(vocabulary, prompt, raw=True)
+    assert whole_ids(encoder, [text]) == [raw_ids(tokenizer, prompt, text)]
 
 
 def test_an_instruction_without_spaces_is_in_the_hot_prefix(make, encoder_for):
