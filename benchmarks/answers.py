@@ -27,6 +27,7 @@ from pipeline.store.queries import find_job
 from pipeline.store.result_condition import result_condition
 from pipeline.store.result_rows import count_rows
 from pipeline.store.schema import results
+from pipeline.store.table_files import Format
 from pipeline.store.target_table import export_to_table
 from pipeline.store.transactions import writing
 
@@ -110,7 +111,7 @@ def measured(part: Callable[[Database, Path], object], url: str, directory: Path
     return {"seconds": seconds, "cpu": cpu, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def to_file(file_format: str, *, with_input: bool) -> Callable[[Database, Path], object]:
+def to_file(file_format: Format, *, with_input: bool) -> Callable[[Database, Path], object]:
     wanted = Wanted() if with_input else Wanted(columns=("key", "label", "score"), with_input=False)
     return lambda engine, directory: export_wanted(
         engine, find_job(engine, "first"), file_format, directory / f"out.{file_format}", wanted

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -33,7 +34,7 @@ def main(directory: Path, work: Path, answers: Path) -> None:
     answers.write_text(json.dumps({"version": f"vLLM {vllm.__version__}", "results": results}))
 
 
-def _sampling(workload: dict) -> vllm.SamplingParams:
+def _sampling(workload: dict[str, Any]) -> vllm.SamplingParams:
     """A label has as many tokens as the longest needs; it spends none on an end-of-text."""
     limit = workload["new_tokens"]
     if workload["labels"]:

@@ -46,7 +46,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _compare(name: str, model: LanguageModel, workload: Workload) -> list[tuple[object, ...]]:
-    lines, expected = [], None
+    lines: list[tuple[object, ...]] = []
+    expected: Sequence[Completion] = ()
     for batch_rows, seed in RUNS:
         found, rate = _answer(model, workload, batch_rows, seed)
         expected = expected or found

@@ -9,6 +9,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def main() -> None:
     print(report.machine())
     naive = Naive(small_model.directory(), arguments.rows, arguments.tokens)
     print(f"{naive.workload}, one request at a time; paid once for all: {naive.once_s * 1000:.0f} ms", flush=True)
-    five = [(name, *_fastest(lambda wanted=standards: naive.run(wanted))) for name, standards in _steps()]
+    five = [(name, *_fastest(partial(naive.run, standards))) for name, standards in _steps()]
     model = product.load(naive.directory)
     ours = [
         (name, *_fastest(_ours(model, naive.workload, batch_rows)))
@@ -101,7 +102,7 @@ class Naive:
         """An answer to each question, and seconds."""
         self._network.set_attn_implementation("sdpa" if standards.flash_attention else "eager")
         started = time.perf_counter()
-        answers = [self._answer(question, standards) for question in self._questions]
+        answers: list[product.Answer] = [self._answer(question, standards) for question in self._questions]
         return answers, time.perf_counter() - started
 
     def _answer(self, question: str, standards: Standards) -> list[int]:
@@ -147,8 +148,8 @@ class Naive:
     def _text(self, tokenizer: Any, ids: list[int], answer: list[int], text: str, standards: Standards) -> str:
         """As somebody watching it would see it after each token."""
         if standards.incremental_decoding:
-            return text + tokenizer.decode(answer[-1:])
-        return tokenizer.decode(ids + answer)
+            return text + str(tokenizer.decode(answer[-1:]))
+        return str(tokenizer.decode(ids + answer))
 
 
 def _ours(model: LanguageModel, workload: Workload, batch_rows: int) -> Callable[[], Timed]:
@@ -168,7 +169,7 @@ def _fastest(run: Callable[[], Timed]) -> Timed:
     return min(found, key=lambda timed: timed[1])
 
 
-def _lines(measured: Sequence[tuple[str, list, float]]) -> Iterator[tuple]:
+def _lines(measured: Sequence[tuple[str, list[product.Answer], float]]) -> Iterator[tuple[object, ...]]:
     _, expected, naive = measured[0]
     before = naive
     for name, answers, seconds in measured:

@@ -13,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.postgres_server import PostgresServer, new_database  # noqa: E402
+from tests.postgres_server import PostgresServer as PostgresServer  # noqa: E402
+from tests.postgres_server import new_database  # noqa: E402
 from workers.broker.doorbell import Doorbell  # noqa: E402
 from workers.broker.server import private_server  # noqa: E402
 

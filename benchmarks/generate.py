@@ -21,6 +21,8 @@ def main() -> None:
     ours = peers.contest("pipeline", sys.executable, directory, [workload])
     few = replace(workload, rows=workload.rows[: arguments.peer_rows])
     theirs = peers.contest("transformers", sys.executable, directory, [few])
+    if ours is None:
+        sys.exit(1)
     print(report.table(peers.HEAD, peers.lines(workload, ours, {"transformers": theirs})))
 
 

@@ -1,19 +1,19 @@
 """A GPU worker whose model answers at once, so that what is left is the fleet's own work; the rest is real."""
 
-import hashlib
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pipeline.answering import Answered
+from pipeline.identity import Identities
 from pipeline.inference.completions import Finished
 from pipeline.messages import Payload
-from pipeline.rows import BatchTiming, Completion, Prompt, Status
+from pipeline.rows import BatchTiming, Completion, Generate, Status
 from pipeline.settings import Settings
+from pipeline.spec import JobSpec
 from pipeline.store.database import open_database
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim, Role
@@ -29,7 +29,9 @@ from workers.tally import Tally
 class Idle:
     """Says `yes` to each row that came by message."""
 
-    def run(self, claim: Claim, payload: Payload | None, load_s: float) -> Answered:
+    identity: Identities
+
+    def run(self, claim: Claim, payload: Payload | None, load_s: float = 0.0) -> Answered:
         if payload is None:
             sys.exit("A message came without its prompts, which this benchmark does not expect.")
         done = [
@@ -40,14 +42,7 @@ class Idle:
         timing = BatchTiming(load_s=load_s, prefill_s=1e-6 * tokens, computed_tokens=tokens, output_tokens=len(done))
         finished = Finished(tuple(partial(_same, row) for row in done), timing)
         now = time.time()
-        return Answered(claim, "none", finished, (), payload, Stamps(), now, now)
-
-
-class Stamps:
-    """As costly as the identities of real answers (pipeline/identity.py)."""
-
-    def behind(self, prefix: Sequence[int]) -> Callable[[Prompt], bytes]:
-        return lambda prompt: hashlib.blake2b(repr((prefix, prompt.own_ids)).encode(), digest_size=16).digest()
+        return Answered(claim, "none", finished, (), payload, self.identity, now, now)
 
 
 def _same(row: Completion) -> Completion:
@@ -59,7 +54,9 @@ def main() -> None:
     database = open_database(settings)
     registry, tally = Registry(database), Tally()
     worker_id = registry.enter(Role.GPU, socket.gethostname(), os.getpid(), "none")
-    hands = Hands(worker_id, Ledger(database), lambda job_id: Idle(), tally, settings.lease_s)
+    spec = JobSpec(inputs=("rows.parquet",), model="none", prompt="{text}", max_tokens=1)
+    idle = Idle(Identities(spec, "none", Generate(spec.max_tokens)))
+    hands = Hands(worker_id, Ledger(database), lambda job_id: idle, tally, settings.lease_s)
     app = make_app(settings.required_broker_url())
     app.task(name=ANSWER)(hands.receive)
     with Heartbeat(registry, worker_id, tally.facts).beating(), hands.working():

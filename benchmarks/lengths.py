@@ -110,16 +110,18 @@ def _forget_peak() -> None:
 
 def _memory(field: str) -> int:
     status = Path("/proc/self/status").read_text()
-    return int(re.search(rf"{field}:\s+(\d+) kB", status).group(1)) << 10
+    (kilobytes,) = re.findall(rf"{field}:\s+(\d+) kB", status)
+    return int(kilobytes) << 10
 
 
 def _run(point: Point) -> dict[str, float]:
     command = [sys.executable, __file__, "--point", *map(str, point)]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(answer.stdout)
+    facts: dict[str, float] = json.loads(answer.stdout)
+    return facts
 
 
-def _lines(found: dict[Point, dict[str, float]]) -> Iterable[tuple]:
+def _lines(found: dict[Point, dict[str, float]]) -> list[tuple[object, ...]]:
     def shown(name: str, value: float) -> float | int:
         return round(value / MIB) if name.endswith("bytes") else value
 

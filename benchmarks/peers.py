@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matrix_rate
 import report
@@ -38,6 +39,8 @@ AVX2 = {
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # so that the contestant can choose vLLM's
 }
+#: What a contestant wrote: its version, and answers and seconds by workload.
+Result = dict[str, Any]
 HEAD = ("workload", "contestant", "rows", "seconds", "rows/s", "ratio", "goal", "same answers")
 
 
@@ -54,7 +57,7 @@ def main() -> None:
     if ours is None:
         sys.exit(1)
     rates = matrix_rate.measure(directory)
-    peers = {"vllm": None, "transformers": None}
+    peers: dict[str, Result | None] = {"vllm": None, "transformers": None}
     if _has_vllm(arguments.peer_python):
         peers["vllm"] = contest("vllm", arguments.peer_python, directory, work)
     else:
@@ -66,8 +69,8 @@ def main() -> None:
     print("\n".join(_shares(directory, work, ours, rates)))
 
 
-def contest(name: str, python: str, directory: Path, work: Sequence[Workload]) -> dict | None:
-    """What contestant_{name}.py wrote: its version, and answers and seconds by workload. None where it failed."""
+def contest(name: str, python: str, directory: Path, work: Sequence[Workload]) -> Result | None:
+    """That of contestant_{name}.py; None where it failed."""
     cores = sorted(os.sched_getaffinity(0))[: report.threads()]
     environment = os.environ | {
         "OMP_NUM_THREADS": str(report.threads()),
@@ -87,13 +90,14 @@ def contest(name: str, python: str, directory: Path, work: Sequence[Workload]) -
         if done.returncode:
             print(f"{name} failed:\n{done.stdout[-4000:]}")
             return None
-        return json.loads(answers.read_text())
+        result: Result = json.loads(answers.read_text())
+        return result
 
 
-def lines(load: Workload, ours: dict, peers: dict[str, dict | None]) -> list[tuple]:
+def lines(load: Workload, ours: Result, peers: Mapping[str, Result | None]) -> list[tuple[object, ...]]:
     mine = ours["results"][load.name]
     rate = len(load.rows) / mine["seconds"]
-    found = [(load.name, ours["version"], len(load.rows), mine["seconds"], rate, "", "", "")]
+    found: list[tuple[object, ...]] = [(load.name, ours["version"], len(load.rows), mine["seconds"], rate, "", "", "")]
     for name, peer in peers.items():
         if peer is None or load.name not in peer["results"]:
             continue
@@ -134,7 +138,7 @@ def _workloads(directory: Path, quick: bool) -> list[Workload]:
     ]
 
 
-def _shares(directory: Path, work: Sequence[Workload], ours: dict, rates: matrix_rate.Rates) -> list[str]:
+def _shares(directory: Path, work: Sequence[Workload], ours: Result, rates: matrix_rate.Rates) -> list[str]:
     lines = [f"matrix rate here: {rates.body / 1e9:.0f} GFLOP/s in the layers, {rates.head / 1e9:.0f} in the head"]
     for load in work:
         counted = matrix_rate.count(directory, load)

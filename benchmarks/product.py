@@ -77,5 +77,5 @@ def answer_batches(ours: Engine, asked: Task, planned: Sequence[Batch]) -> Run:
     for batch in planned:
         completions, timing = ours.answer(batch, asked)
         computed += timing.computed_tokens
-        answers |= {row.row_id: row.label or [int(token) for token in row.output.split()] for row in completions}
+        answers |= {row.row_id: row.label or [*map(int, str(row.output).split())] for row in completions}
     return Run([answers[row_id] for row_id in sorted(answers)], time.perf_counter() - started, computed)

@@ -45,7 +45,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _lines(model: LanguageModel, workload: Workload) -> Iterator[tuple]:
+def _lines(model: LanguageModel, workload: Workload) -> Iterator[tuple[object, ...]]:
     settings, fewest = Settings.from_environment(), _fewest(workload.prefix, workload.rows)
     ways = {"nodes that pay": usual_costs("cpu"), "every node": FREE, "the instruction alone": None}
     rate, expected = None, None

@@ -103,7 +103,8 @@ def questions(rows: int) -> list[str]:
 def reviews() -> list[dict[str, Any]]:
     if not DATA.exists():
         sys.exit(f"The reviews that this benchmark reads are not here: {DATA}")
-    return pq.read_table(DATA).to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(DATA).to_pylist()
+    return found
 
 
 def _tuples(value: Any) -> Any:

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from pipeline.answering import NOBODY, Answered, Answering, Witness, closed
+from pipeline.answering import NOBODY, Answered, Witness, closed
 from pipeline.errors import DeviceLost, JobError, NotFoundError, PipelineError, RefusedError, TryAgain
 from pipeline.messages import Payload, unpack
 from pipeline.store.ledger import Ledger
@@ -40,6 +40,13 @@ class Order:
     load_s: float
 
 
+class Answers(Protocol):
+    """Of one job, such as pipeline.answering.Answering."""
+
+    def run(self, claim: Claim, payload: Payload | None, load_s: float = 0.0) -> Answered:
+        """Without a payload the rows are encoded again."""
+
+
 class Hands:
     """`receive` is called by whoever hears the broker; it returns once there is room for the next batch."""
 
@@ -47,7 +54,7 @@ class Hands:
         self,
         owner: str,
         ledger: Ledger,
-        answering: Callable[[str], Answering],
+        answering: Callable[[str], Answers],
         tally: Tally,
         lease_s: float,
         witness: Witness = NOBODY,
