@@ -10,7 +10,7 @@ from jobs.tables import Column, counted, print_table
 from pipeline.errors import SpecError
 from pipeline.settings import Settings
 from pipeline.store.agreement import Agreement, ChangedRows, agreement
-from pipeline.store.database import open_database
+from pipeline.store.database import existing_database
 from pipeline.store.purged import require_results
 from pipeline.store.queries import find_job
 from pipeline.store.records import JobRecord
@@ -36,7 +36,7 @@ def compare(first: str, second: str, changed: bool, output: Path | None, as_json
     if changed != (output is not None):
         raise SpecError("--changed writes the rows that differ into a file; give it and --output FILE together.")
     file_format = None if output is None else by_suffix(output)
-    database = open_database(Settings.from_environment())
+    database = existing_database(Settings.from_environment())
     one, other = find_job(database, first), find_job(database, second)
     for job in (one, other):
         require_results(job)

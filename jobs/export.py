@@ -14,7 +14,7 @@ from pipeline.ingest.inputs import is_input
 from pipeline.rows import Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
-from pipeline.store.database import open_database
+from pipeline.store.database import existing_database
 from pipeline.store.export import export_wanted
 from pipeline.store.purged import require_results
 from pipeline.store.queries import find_job
@@ -55,7 +55,7 @@ def export(
     if (output is None) is (to is None) or (to is None) is not (table is None):
         raise SpecError("Give either --output FILE, or --to URL and --table T.")
     settings = Settings.from_environment()
-    database = open_database(settings)
+    database = existing_database(settings)
     found = find_job(database, job)
     require_results(found)
     asked = wanted_rows(database, status, limit, **chosen)

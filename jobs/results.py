@@ -16,7 +16,7 @@ from pipeline.ingest.inputs import is_input
 from pipeline.rows import Status
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
-from pipeline.store.database import Database, open_database
+from pipeline.store.database import Database, existing_database
 from pipeline.store.export import Wanted, export_wanted, preview
 from pipeline.store.purged import require_results
 from pipeline.store.queries import find_job, progress
@@ -63,7 +63,7 @@ def results(
       pipeline results last | jq .output
     """
     file_format = choose_format(wanted, output)
-    database = open_database(Settings.from_environment())
+    database = existing_database(Settings.from_environment())
     found = find_job(database, job)
     require_results(found)
     asked = wanted_rows(database, status, limit, **chosen)

@@ -12,7 +12,7 @@ from jobs.output_format import choose_format, output_flags, tell_written
 from jobs.tables import Column, print_table
 from jobs.time_span import TimeSpan
 from pipeline.settings import Settings
-from pipeline.store.database import open_database
+from pipeline.store.database import existing_database
 from pipeline.store.plain import cell
 from pipeline.store.row_files import write_rows
 from pipeline.store.statement import Statement
@@ -40,7 +40,7 @@ def sql(statement: str | None, wanted: str | None, output: Path | None, timeout:
         _list_views()
         return
     file_format = choose_format(wanted, output)
-    asked = Statement(open_database(Settings.from_environment()), statement, timeout)
+    asked = Statement(existing_database(Settings.from_environment()), statement, timeout)
     if file_format is None:
         _show(asked)
     elif output is None:

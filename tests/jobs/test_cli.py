@@ -121,6 +121,10 @@ LOOKING = {
     "jobs --json": 0,
     "status": 3,
     "report --output a.html": 3,
+    "results last": 3,
+    "export last --output a.csv": 3,
+    "compare one other": 3,
+    "sql 'select 1'": 3,
     "cancel last": 3,
     "pause last": 3,
     "purge --older-than 1d --yes": 3,
@@ -132,7 +136,7 @@ LOOKING = {
 def test_whoever_only_looks_makes_nothing(run, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     home = tmp_path / "new"
-    done = run(*command.split(), PIPELINE_HOME="new")
+    done = run(*shlex.split(command), PIPELINE_HOME="new")
     assert done.exit_code == LOOKING[command], done.output
     assert not home.exists()
     if LOOKING[command]:
