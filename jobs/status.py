@@ -135,7 +135,7 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         "cancelled": figures.cancelled,
         "waiting": (figures.total or figures.finished) - figures.finished,
     }
-    copied = f"; {figures.copied:,} of them copied from earlier answers" if figures.copied else ""
+    copied = f"; {figures.copied:,} of them copied from equal rows or earlier jobs" if figures.copied else ""
     total = "?" if found.n_rows is None else f"{found.n_rows:,}"
     each = f"{total} with {counted(found.job.n_questions, 'answer')} each: " if found.job.questions else ""
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none yet"

@@ -196,7 +196,7 @@ class Progress:
     computed_tokens: int = 0
     reused_tokens: int = 0
     output_tokens: int = 0
-    copied: int = 0  #: rows that have an answer which a job had before
+    copied: int = 0  #: rows that have an answer which a job, or an equal row of another shard, had before
     cut: int = 0  #: rows whose text was cut to fit
     neutralised: int = 0  #: rows whose text held special tokens of the model, which stayed plain text
     prompt_tokens: int = 0  #: of all prompts that are encoded so far

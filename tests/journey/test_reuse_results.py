@@ -26,7 +26,7 @@ def test_rows_that_were_answered_before_are_copied_and_marked(home, submit, tabl
         assert new[at].reused_tokens == new[at].prompt_tokens == old[before].prompt_tokens
     assert new[3].status is Status.ERROR
     assert home.figures("again").computed_tokens < home.figures("night").computed_tokens
-    assert "; 4 of them copied from earlier answers" in done.stdout
+    assert "; 4 of them copied from equal rows or earlier jobs" in done.stdout
     written = [json.loads(line)["copied_from"] for line in output.read_text().splitlines()]
     assert written == [row.copied_from for row in new]
     assert home.faults("again") == []

@@ -56,7 +56,7 @@ def test_they_are_computed_once_wherever_in_the_table_they_are(home, submit, tab
             assert answer(found[other]) == answer(found[first])
             assert found[other].reused_tokens == found[other].prompt_tokens == found[first].prompt_tokens
             assert found[other].copied_from is None
-    assert "; 3 of them copied from earlier answers" in done.stdout
+    assert "; 3 of them copied from equal rows or earlier jobs" in done.stdout
     assert home.faults("night") == []
 
 
