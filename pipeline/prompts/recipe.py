@@ -7,10 +7,11 @@ from tokenizers import Encoding
 
 from pipeline.errors import RowError
 from pipeline.prompts.pieces import Piece, Step
-from pipeline.prompts.plain import Place
 from pipeline.prompts.vocabulary import Vocabulary
 
 Values = Mapping[str, str]  #: a row's text by column
+
+_VALUE = "x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +112,24 @@ def _shortened(vocabulary: Vocabulary, recipe: Recipe) -> Iterator[Recipe]:
 def _end_cuts(vocabulary: Vocabulary, piece: Piece) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Text up to a cut, and ids from there on.
 
-    A word stays before the cut, since the value may merge with it, and so does what may end an added token. No space
-    stands there, for a tokenizer may ask what follows one.
+    Cut is between two words with one space between them: other places may be the midst of a word behind some values,
+    such as "/." behind a full stop and a new line. What may end an added token stays before the cut, and a letter more.
     """
     text = piece.after
-    encoding = vocabulary.plain.encode(text, Place.MIDDLE)
-    starts = _word_starts(text, encoding) or _spaces(vocabulary, text, encoding)
+    encoding = vocabulary.plain.encode(_VALUE + text, piece.place)
+    starts = _word_starts(_VALUE + text, encoding) or _spaces(vocabulary, _VALUE + text, encoding)
     first = vocabulary.open_at_start(text)
-    ends = ((token, encoding.offsets[token - 1][1]) for token, _ in starts)
-    usable = [(token, end) for token, end in ends if end >= first and not text[end - 1].isspace()]
+    ends = ((token, encoding.offsets[token - 1][1] - len(_VALUE)) for token, _ in starts)
+    usable = [(token, end) for token, end in ends if end > first and _parts_words(text, end)]
     place = 1
     while place <= len(usable):
         token, end = usable[place - 1]
         yield text[:end], tuple(encoding.ids[token:])
         place *= 2
+
+
+def _parts_words(text: str, at: int) -> bool:
+    return text[at] == " " and not text[at - 1].isspace() and text[at + 1 : at + 2].isalnum()
 
 
 def _word_starts(text: str, encoding: Encoding) -> list[tuple[int, int]]:

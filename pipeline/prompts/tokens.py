@@ -10,6 +10,7 @@ from pipeline.errors import ModelError, RowError, SpecError
 from pipeline.prompts.chat import ChatTemplate
 from pipeline.prompts.choices import continuations
 from pipeline.prompts.cleaning import Cleaning
+from pipeline.prompts.content import Content
 from pipeline.prompts.conversation import Message, Shape, Varying, as_chat
 from pipeline.prompts.failure import failure
 from pipeline.prompts.frame import MARK, find_frame
@@ -210,7 +211,7 @@ class PromptEncoder:
         frame = find_frame(lambda text: self._render(varying.around(text)), contents)
         if frame is None:
             return None
-        tests = [values for values in tests if not self._holds_special(values)]
+        tests = [values for values in tests if not self._makes_special(template.content(values))]
         wholes = self._vocabulary.ids([frame.wrap(template.fill(values)) for values in tests])
         proofs = [
             (values, [*self._opening, *ids]) for values, ids in zip(tests, wholes, strict=True) if ids or self._opening
@@ -225,6 +226,10 @@ class PromptEncoder:
             except RowError:
                 continue
         return found
+
+    def _makes_special(self, content: Content) -> bool:
+        """Whether a value has a special token in it, or makes one with the template's own text beside it."""
+        return self._vocabulary.special_spans(content.text) != self._vocabulary.special_spans(content.trusted)
 
     def _holds_special(self, values: Given) -> bool:
         """Most values are texts, which are not walked through as nested ones are."""

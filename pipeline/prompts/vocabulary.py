@@ -85,11 +85,12 @@ class Vocabulary:
 
     def open_at_start(self, text: str) -> int:
         """Characters of its beginning that end an added token where another text stands before it."""
-        return _open(text, self._plain_names)
+        return max(_open(text, self._plain_names), _open(text.lower(), [name.lower() for name in self._plain_names]))
 
     def open_at_end(self, text: str) -> int:
         """Characters of its end that begin an added token where another text stands behind it."""
-        return _open(text[::-1], [name[::-1] for name in self._plain_names])
+        names = [name[::-1] for name in self._plain_names]
+        return max(_open(text[::-1], names), _open(text[::-1].lower(), [name.lower() for name in names]))
 
     def encode_trusting(self, text: str, trusted: str) -> list[int]:
         """Special tokens count only where `trusted`, the text with its untrusted parts hidden, has them.

@@ -60,11 +60,10 @@ def byte_level(add_prefix_space: bool = False) -> Tokenizer:
     return tokenizer
 
 
-def llama3() -> Tokenizer:
+def llama3(marks: str = r"[^\s\p{L}\p{N}]+[\r\n]*") -> Tokenizer:
     tokenizer = byte_level()
     words = Regex(
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?" + marks + r"|\s*[\r\n]+|\s+(?!\S)|\s+"
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -93,6 +92,7 @@ def legacy_llama() -> Tokenizer:
     tokenizer = sentencepiece("always")
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     tokenizer.pre_tokenizer = None
+    tokenizer.add_tokens([AddedToken("<think>", special=False, normalized=False)])
     return tokenizer
 
 
@@ -117,6 +117,7 @@ def wordpiece() -> Tokenizer:
     tokenizer.train_from_iterator(CORPUS, trainer)
     ends = [("<s>", tokenizer.token_to_id("<s>")), ("</s>", tokenizer.token_to_id("</s>"))]
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+    tokenizer.add_tokens([AddedToken("<think>", special=False, normalized=True)])
     return tokenizer
 
 
@@ -152,6 +153,7 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
     "gpt2": byte_level,
     "gpt2-prefix-space": lambda: byte_level(add_prefix_space=True),
     "llama3": llama3,
+    "gpt-oss": lambda: llama3(r"[^\s\p{L}\p{N}]+[\r\n/]*"),
     "metaspace-first": sentencepiece,
     "metaspace-always": lambda: sentencepiece("always"),
     "metaspace-unsplit": lambda: sentencepiece("first", split=False),

@@ -214,16 +214,36 @@ def test_a_long_instruction_behind_the_last_field_is_not_encoded_with_each_row(m
     ("prompt", "text"),
     [
         ("Say {text}nk> and more", "<thi"),
+        ("Say {text}NK> and more", "<thi"),
         ("Say {text}> and more", "a <think"),
+        ("Say <{text}> and more", "think"),
+        ("Say <{text}>.config and more", "think"),
+        ("Say <{text}>(as it is) and more", "think"),
         ("Say {text}_call|> now", "<|tool"),
         ("Say |<|tool_{text} and more", "call|> a"),
         ("Say it, <|tool{text} and more", "_call|>"),
     ],
 )
-def test_an_added_token_that_prompt_and_value_make_together_is_one(make, encoder_for, prompt, text):
-    vocabulary, tokenizer = make("gpt2")
+def test_an_added_token_that_prompt_and_value_make_together_is_one(make, encoder_for, kind, prompt, text):
+    vocabulary, tokenizer = make(kind)
     encoder = encoder_for(vocabulary, prompt, raw=True)
     assert whole_ids(encoder, [text]) == [raw_ids(tokenizer, prompt, text)]
+
+
+@pytest.mark.parametrize("text", ["it was so.\n", "'", "don't!", "12", "A"])
+def test_a_value_may_take_what_stands_behind_it_into_its_last_word(make, encoder_for, kind, text):
+    vocabulary, tokenizer = make(kind)
+    for prompt in ("{text}/.config is in the path", "{text}34,5 's and more", "{text}  two words"):
+        encoder = encoder_for(vocabulary, prompt, raw=True)
+        assert whole_ids(encoder, [text]) == [raw_ids(tokenizer, prompt, text)]
+
+
+def test_a_prompt_that_may_make_a_special_token_with_a_value_has_its_hot_prefix(make, encoder_for):
+    vocabulary, _ = make("llama3")
+    encoder = encoder_for(vocabulary, "It was a joy to watch. Tell what <{text}> is for.", raw=True)
+    assert encoder.how == "pieces"
+    assert vocabulary.special_tokens["bos_token"] == "<s>"
+    assert vocabulary.bos_id not in encoder.own_ids({"text": "s"})
 
 
 def test_an_instruction_without_spaces_is_in_the_hot_prefix(make, encoder_for):
