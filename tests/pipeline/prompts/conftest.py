@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers.pre_tokenizers import PreTokenizer
 from transformers import PreTrainedTokenizerFast
 
 from pipeline.prompts.shapes import shape_of
@@ -24,6 +25,7 @@ CORPUS = [
     "Classify the sentiment of this review. Answer positive or negative.\n\nReview: it was bad\nSentiment: negative\n",
     "system user assistant You are a helpful assistant. 123 45 6789 ... !!! don't can't it's  two   three\n\n\n\ttab",
     "中文 電影 很好 看。 日本語 も あります。 Привет мир, это фильм. é è ü ñ <|im_start|> </s> [INST] ' \" {} <think>",
+    "a.config and file.config are in the path/.config of home.config",
 ] * 3
 
 CHATML = (
@@ -46,9 +48,9 @@ LOOKING = (
 CHAT_TEMPLATES = {"chatml": CHATML, "trimming": TRIMMING, "instruct": INSTRUCT, "looking": LOOKING}
 
 
-def byte_level(add_prefix_space: bool = False) -> Tokenizer:
+def byte_level(add_prefix_space: bool = False, words: PreTokenizer | None = None) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    tokenizer.pre_tokenizer = words or pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -61,16 +63,12 @@ def byte_level(add_prefix_space: bool = False) -> Tokenizer:
 
 
 def llama3(marks: str = r"[^\s\p{L}\p{N}]+[\r\n]*") -> Tokenizer:
-    tokenizer = byte_level()
     words = Regex(
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?" + marks + r"|\s*[\r\n]+|\s+(?!\S)|\s+"
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(words, behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    split = pre_tokenizers.Split(words, behavior="isolated")
+    as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer = byte_level(words=pre_tokenizers.Sequence([split, as_bytes]))
     tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), _with_bos(tokenizer)])
     return tokenizer
 
