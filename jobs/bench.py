@@ -43,13 +43,13 @@ def bench(model: str, adapter: str | None, dtype: str, trust_remote_code: bool, 
       pipeline bench --calibrate --model smollm2-135m
     """
     # torch takes seconds to import; a flag that makes no sense is told before.
-    from pipeline.inference.checkpoint import resolve_checkpoint
+    from jobs.checkpoint import find_checkpoint
     from pipeline.inference.loading import load_model
 
     settings = Settings.from_environment()
     settings.make_home()
     notes = Console(stderr=True, highlight=False)
-    checkpoint = resolve_checkpoint(model, adapter)
+    checkpoint = find_checkpoint(settings.home, model, adapter)
     with waiting(notes, f"Loading {model} ..."):
         loaded = load_model(checkpoint, settings.device, dtype, trust_remote_code=trust_remote_code)
     with waiting(notes, "Measuring; leave the machine to it for a minute ..."):

@@ -1,12 +1,13 @@
 """A job that is in the ledger already goes on from where it stands, whatever stopped it."""
 
+from jobs.checkpoint import find_checkpoint
 from jobs.conclusion import conclude
 from jobs.fleet import Fleet, there_is_a_fleet
 from jobs.handover import deliver, hand_over
 from jobs.manner import Manner
 from jobs.session import Session
 from pipeline.errors import RefusedError
-from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
+from pipeline.inference.checkpoint import Checkpoint
 from pipeline.source import source_of
 from pipeline.spec import JobSpec
 from pipeline.store.purged import require_results, require_shards
@@ -42,7 +43,7 @@ def _is_for_the_fleet(session: Session, job: JobRecord, manner: Manner) -> bool:
 
 def _in_fleet(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> int:
     if job.tokenizer is None:
-        deliver(session, job, session.load_outfit(spec, _same_model(job, spec)))
+        deliver(session, job, session.load_outfit(spec, _same_model(session, job, spec)))
     if not job.fleet:
         session.ledger.take_over(job.id, fleet=True)
     job = _awake(session, job)
@@ -55,7 +56,7 @@ def _here(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> in
     # torch takes seconds to import; what goes on in a fleet has no need of it.
     from jobs.run import carry_out
 
-    means = session.load(spec, _same_model(job, spec))
+    means = session.load(spec, _same_model(session, job, spec))
     if job.fleet:
         session.ledger.take_over(job.id, fleet=False)
     job = _awake(session, job)
@@ -73,9 +74,9 @@ def _awake(session: Session, job: JobRecord) -> JobRecord:
     return find_job(session.database, job.id)
 
 
-def _same_model(job: JobRecord, spec: JobSpec) -> Checkpoint:
-    checkpoint = resolve_checkpoint(spec.model, spec.adapter)
-    if checkpoint.digest != job.model_digest:
+def _same_model(session: Session, job: JobRecord, spec: JobSpec) -> Checkpoint:
+    checkpoint = find_checkpoint(session.settings.home, spec.model, spec.adapter)
+    if not checkpoint.is_of(job.model_digest):
         raise RefusedError(
             f"The model {spec.model} is not the one that {job.name} began with: "
             f"its files{' or those of its adapter' if spec.adapter else ''} have changed. "

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from jobs import exit_codes
 from jobs.announcement import sorted_first
+from jobs.checkpoint import find_checkpoint
 from jobs.progress import waiting
 from jobs.tables import counted, duration, left_out, size
-from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.inference.memory import predicted_bytes
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.rows import peek
@@ -42,8 +42,9 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
     if not rows:
         raise source.without_rows()
     sample = [Row(place, str(place), values) for place, values in enumerate(rows[:_SAMPLE_ROWS])]
+    checkpoint = find_checkpoint(settings.home, spec.model, spec.adapter)
     with waiting(notes, f"Loading {spec.model} ..."):
-        means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)
+        means = load_means(spec, checkpoint, settings)
     with waiting(notes, "Timing a small batch ..."):
         found = rehearse(spec, means, sample, settings.batch_rows)
         order = order_that_pays(spec, source, max(1, settings.shard_rows // len(spec.asked)))

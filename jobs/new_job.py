@@ -3,6 +3,7 @@
 import shlex
 
 from jobs.announcement import announcement
+from jobs.checkpoint import find_checkpoint
 from jobs.continued import go_on
 from jobs.fleet import there_is_a_fleet
 from jobs.handover import deliver, hand_over
@@ -11,7 +12,7 @@ from jobs.session import Session
 from jobs.tables import counted
 from pipeline.admission import require_same_job
 from pipeline.errors import InputError, NotFoundError, PipelineError, RefusedError, TryAgain
-from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
+from pipeline.inference.checkpoint import Checkpoint
 from pipeline.ingest.inputs import Source
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -23,7 +24,7 @@ from pipeline.store.schedule_runs import ScheduleRuns
 
 def submit_job(settings: Settings, spec: JobSpec, source: Source, manner: Manner, run: RunClaim | None = None) -> int:
     """The exit status. The job of a schedule's run is a new one, whose name nobody has."""
-    checkpoint = resolve_checkpoint(spec.model, spec.adapter)
+    checkpoint = find_checkpoint(settings.home, spec.model, spec.adapter)
     session = Session.open(settings)
     if run is None and (known := _known(session, spec.name)) is not None:
         return _again(session, known, spec, checkpoint, source, manner)
@@ -118,7 +119,7 @@ def _undo(session: Session, job: JobRecord, error: BaseException) -> None:
 def _again(
     session: Session, known: JobRecord, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner
 ) -> int:
-    require_same_job(known, spec, checkpoint.digest, source.digest())
+    require_same_job(known, spec, checkpoint, source.digest())
     session.notes.print(f"{known.name} is the same job as before.", soft_wrap=True)
     session.ledger.restate(known.id, spec.model_dump_json(), spec.priority)
     return go_on(session, find_job(session.database, known.id), manner)

@@ -67,7 +67,7 @@ def profile(inputs: tuple[str, ...], job_file: Path | None, rows: int, as_json: 
 
 def _profile(spec: JobSpec, source: Source, n_rows: int) -> "Profile":
     # torch takes seconds to import; a mistyped column is told before.
-    from pipeline.inference.checkpoint import resolve_checkpoint
+    from jobs.checkpoint import find_checkpoint
     from pipeline.ingest.rows import peek
     from pipeline.means import load_means
     from pipeline.profile import profile_job
@@ -80,8 +80,9 @@ def _profile(spec: JobSpec, source: Source, n_rows: int) -> "Profile":
     if not rows:
         raise source.without_rows()
     notes = Console(stderr=True, highlight=False)
+    checkpoint = find_checkpoint(settings.home, spec.model, spec.adapter)
     with waiting(notes, f"Loading {spec.model} ..."):
-        means = load_means(spec, resolve_checkpoint(spec.model, spec.adapter), settings)
+        means = load_means(spec, checkpoint, settings)
     with waiting(notes, f"Answering {counted(len(rows), 'row')} twice ..."):
         return profile_job(spec, means, rows, settings)
 

@@ -47,16 +47,17 @@ def list_all(as_json: bool) -> None:
     from jobs.schedule_shown import as_json as described
 
     try:
-        database = _database()
+        settings = Settings.from_environment()
+        database = existing_database(settings, no_schedules)
         found = Schedules(database).some()
     except NotFoundError as none:
         click.echo("[]" if as_json else none, err=not as_json)
         return
     if as_json:
-        told = [described(database, one, shown_runs(database, one, 1)) for one in found]
+        told = [described(settings.home, database, one, shown_runs(database, one, 1)) for one in found]
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
     else:
-        print_table(LIST_COLUMNS, [list_row(database, one) for one in found])
+        print_table(LIST_COLUMNS, [list_row(settings.home, database, one) for one in found])
 
 
 @schedule.command()
@@ -72,15 +73,16 @@ def show(name: str, as_json: bool) -> None:
     from jobs.schedule_shown import RUN_COLUMNS, facts, run_row, shown_runs, unattended, why_anew
     from jobs.schedule_shown import as_json as described
 
-    database = _database()
+    settings = Settings.from_environment()
+    database = existing_database(settings, no_schedules)
     found = Schedules(database).find(name)
     runs = shown_runs(database, found, _RUNS)
     if as_json:
-        click.echo(json.dumps(described(database, found, runs), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(described(settings.home, database, found, runs), indent=2, ensure_ascii=False))
         return
     for title, fact in facts(found):
         click.echo(f"{title:<10}{fact}")
-    for remark in (unattended(found, Schedules(database).now()), why_anew(database, found)):
+    for remark in (unattended(found, Schedules(database).now()), why_anew(settings.home, database, found)):
         if remark is not None:
             click.echo(f"\n{remark}")
     click.echo()

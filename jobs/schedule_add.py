@@ -148,8 +148,8 @@ def _checked_job(
 
 
 def _check_rows(settings: Settings, spec: JobSpec) -> None:
+    from jobs.checkpoint import find_checkpoint
     from jobs.submit import require_job_columns
-    from pipeline.inference.checkpoint import resolve_checkpoint
     from pipeline.source import source_of
 
     try:
@@ -158,7 +158,7 @@ def _check_rows(settings: Settings, spec: JobSpec) -> None:
         click.echo(f"{error} It is looked for again at each run.", err=True)
     else:
         require_job_columns(spec, source)
-    resolve_checkpoint(spec.model, spec.adapter)
+    find_checkpoint(settings.home, spec.model, spec.adapter)
 
 
 def _tell(settings: Settings, database: Database, schedule: ScheduleRecord, first: Planned) -> None:
@@ -169,7 +169,7 @@ def _tell(settings: Settings, database: Database, schedule: ScheduleRecord, firs
     click.echo(f"{schedule.name}: {timetable.explained()}, {schedule.zone}; next at {first.at:%Y-%m-%d %H:%M}.")
     if first.remark is not None:
         click.echo(first.remark)
-    if (anew := why_anew(database, schedule)) is not None:
+    if (anew := why_anew(settings.home, database, schedule)) is not None:
         click.echo(anew)
     if not there_is_a_fleet(settings, database):
         click.echo("Nothing starts it yet: leave `pipeline up` running, or have cron run `pipeline schedule tick`.")

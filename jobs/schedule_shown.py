@@ -41,14 +41,14 @@ def difference_words(difference: Difference) -> str:
     return ", ".join(f"{counts[name]:,} {word}" for name, word in _WORDS.items() if counts[name]) or "no rows"
 
 
-def why_anew(database: Database, schedule: ScheduleRecord, before: float = math.inf) -> str | None:
+def why_anew(home: Path, database: Database, schedule: ScheduleRecord, before: float = math.inf) -> str | None:
     """Of an incremental schedule, what has changed since its last run for a time before this, so that all rows will be
     answered anew."""
     last = last_job(database, schedule.id, before) if schedule.incremental else None
     if last is None:
         return None
     spec = JobSpec.model_validate_json(schedule.spec_json)
-    return asks_anew(spec, _model_digest(spec), last)
+    return asks_anew(spec, _model_digest(home, spec), last)
 
 
 def unattended(schedule: ScheduleRecord, now: float) -> str | None:
@@ -61,7 +61,7 @@ def unattended(schedule: ScheduleRecord, now: float) -> str | None:
     )
 
 
-def list_row(database: Database, schedule: ScheduleRecord) -> list[str]:
+def list_row(home: Path, database: Database, schedule: ScheduleRecord) -> list[str]:
     last = next(iter(shown_runs(database, schedule, 1)), None)
     return [
         schedule.name,
@@ -69,7 +69,7 @@ def list_row(database: Database, schedule: ScheduleRecord) -> list[str]:
         "" if schedule.paused_at is not None else _local(schedule, schedule.next_at),
         "" if last is None else last.state,
         "" if last is None or last.finished_at is None else _local(schedule, last.finished_at),
-        " ".join(_notes(database, schedule, last)),
+        " ".join(_notes(home, database, schedule, last)),
     ]
 
 
@@ -122,7 +122,7 @@ def next_rows(schedule: ScheduleRecord, now: float, count: int) -> list[list[str
     ]
 
 
-def as_json(database: Database, schedule: ScheduleRecord, runs: list[RunRecord]) -> dict[str, object]:
+def as_json(home: Path, database: Database, schedule: ScheduleRecord, runs: list[RunRecord]) -> dict[str, object]:
     """Times are ISO 8601 in the schedule's zone. The job's fields are as they are kept, less the webhook."""
     spec = JobSpec.model_validate_json(schedule.spec_json)
     return {
@@ -138,7 +138,7 @@ def as_json(database: Database, schedule: ScheduleRecord, runs: list[RunRecord])
         "job_name": schedule.job_name,
         "job": spec.model_dump(mode="json", exclude={"name", "notify"}, exclude_defaults=True),
         "notify": spec.notify and spec.notify.shown,
-        "note": why_anew(database, schedule),
+        "note": why_anew(home, database, schedule),
         "runs": [_run_json(database, schedule, run) for run in runs],
     }
 
@@ -159,24 +159,25 @@ def _unsent(database: Database, run: RunRecord) -> str | None:
     return Notices(database).unsent(run_id=run.id, job_id=run.job_id)
 
 
-def _notes(database: Database, schedule: ScheduleRecord, last: RunRecord | None) -> Iterator[str]:
+def _notes(home: Path, database: Database, schedule: ScheduleRecord, last: RunRecord | None) -> Iterator[str]:
     yield from filter(None, (unattended(schedule, Schedules(database).now()),))
     if last is not None:
         # What was to be known of a run before it began is over when it is done.
         yield from filter(None, (last.note if last.state is not RunState.DONE else None, _unsent(database, last)))
-    anew = why_anew(database, schedule)
+    anew = why_anew(home, database, schedule)
     if anew is not None and (last is None or last.state is RunState.DONE or anew != last.note):
         yield anew
 
 
-def _model_digest(spec: JobSpec) -> str | None:
+def _model_digest(home: Path, spec: JobSpec) -> str | None:
     """None where the model is not on this machine: nobody is asked over a network."""
-    from pipeline.inference.checkpoint import SMALL_MODEL, resolve_checkpoint
+    from jobs.checkpoint import find_checkpoint
+    from pipeline.inference.checkpoint import SMALL_MODEL
 
     if spec.model != SMALL_MODEL and not Path(spec.model).exists():
         return None
     try:
-        return resolve_checkpoint(spec.model, spec.adapter).digest
+        return find_checkpoint(home, spec.model, spec.adapter).digest
     except JobError:
         return None
 

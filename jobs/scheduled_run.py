@@ -61,7 +61,7 @@ def _submit(session: Session, claim: RunClaim, manner: Manner) -> int:
     if claim.attempts > _MOST_ATTEMPTS:
         raise JobError(f"Its process died {_MOST_ATTEMPTS} times. Try it where you see it: pipeline schedule run-now.")
     spec = _job_of(Schedules(session.database), schedule, run)
-    if (anew := why_anew(session.database, schedule, run.scheduled_for)) is not None:
+    if (anew := why_anew(session.settings.home, session.database, schedule, run.scheduled_for)) is not None:
         ScheduleRuns(session.database).remark(claim, anew)
         click.echo(anew, err=True)
     return _begin(session, claim, spec, manner) if run.job_id is None else _go_on(session, run.job_id, manner)

@@ -3,14 +3,15 @@
 import shlex
 
 from pipeline.errors import RefusedError
+from pipeline.inference.checkpoint import Checkpoint
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord
 
 
-def require_same_job(known: JobRecord, spec: JobSpec, model_digest: str, input_digest: str) -> None:
+def require_same_job(known: JobRecord, spec: JobSpec, checkpoint: Checkpoint, input_digest: str) -> None:
     """Raises RefusedError that says what differs."""
     differences = JobSpec.model_validate_json(known.spec_json).differences(spec)
-    if not differences and known.model_digest != model_digest:
+    if not differences and not checkpoint.is_of(known.model_digest):
         differences.append(f"model: its files{' or those of its adapter' if spec.adapter else ''} have changed")
     if not differences and known.input_digest != input_digest:
         differences.append("inputs: their files have changed")

@@ -8,6 +8,7 @@ from pipeline.asking import Asking
 from pipeline.buckets import Budget, PlannedBatch, batch_rows, budget, plan, samples_each
 from pipeline.costs import Costs
 from pipeline.identity import Identities
+from pipeline.inference.ends_digest import is_of_ends
 from pipeline.ingest.rows import read_rows
 from pipeline.prefix_tree import additions, with_cuts
 from pipeline.prompts.shapes import columns_of
@@ -58,7 +59,9 @@ class Encoding:
     ) -> None:
         """`context` is the model's, `first` the job's shard 0. Raises JobError, or TryAgain."""
         self._costs, self._settings, self._key = costs, settings, spec.key
-        self._reuses, self._dedupes, self._questions = spec.reuse_results, spec.dedupe, len(spec.questions) or 1
+        self._dedupes, self._questions = spec.dedupe, len(spec.questions) or 1
+        # What names a model by the ends of its files may name another job's model, too.
+        self._reuses = spec.reuse_results and not is_of_ends(job.model_digest)
         self.columns = columns_of(spec)
         sample = list(islice(self._read(first), SAMPLE_ROWS))
         self._asking = Asking(spec, vocabulary, context, job.submitted, sample)

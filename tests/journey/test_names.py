@@ -7,6 +7,9 @@ import sqlite3
 import pytest
 from filelock import FileLock
 
+from pipeline.inference import digest_cache
+from tests.journey.earlier import told_apart_as_before
+
 
 @pytest.fixture
 def rows(table):
@@ -73,6 +76,27 @@ def test_another_model_is_refused_by_its_path_and_by_its_content(submit, rows, t
     config = one / "config.json"
     config.write_text(config.read_text() + "\n")
     assert "\n  model: its files have changed\n" in told(submit(rows, "--model", one), 4)
+
+
+def test_a_large_model_is_read_once_and_that_is_told(submit, rows, tiny_model, monkeypatch):
+    monkeypatch.setattr(digest_cache, "_LARGE_BYTES", 1)
+    monkeypatch.setattr(digest_cache, "_LONG_BYTES", 1)
+    monkeypatch.setattr(digest_cache, "_SETTLED_NS", -(10**12))
+    assert f"Reading 0.0 GB in {tiny_model}, to know the model by all that it holds" in submit(rows).stderr
+    assert submit(rows).stderr == "night is the same job as before.\n"
+
+
+def test_a_job_of_an_earlier_version_goes_on_until_its_model_changes(home, submit, rows, told, tiny_model, full_disk):
+    model = shutil.copytree(tiny_model, home.path.with_name("model"))
+    with full_disk(behind=0):
+        assert submit(rows, "--model", model).exit_code == 75
+    told_apart_as_before(home, model)
+    assert home.call("resume", "night").exit_code == 0
+    assert submit(rows, "--model", model).stderr == "night is the same job as before.\n"
+    assert len(home.results("night")) == 3
+    assert home.faults("night") == []
+    (model / "generation_config.json").write_text("{}")
+    assert "\n  model: its files have changed\n" in told(submit(rows, "--model", model), 4)
 
 
 def test_another_input_is_refused_by_its_path_and_by_its_content(submit, rows, table, told):

@@ -4,16 +4,18 @@ import pytest
 
 from pipeline.admission import require_same_job
 from pipeline.errors import RefusedError
+from pipeline.inference.checkpoint import Checkpoint
 from pipeline.spec import build_spec
 from pipeline.store.records import JobRecord, JobState
 
 SPEC = build_spec({"inputs": "a.csv", "model": "m", "prompt": "{text}", "name": "my night"})
 KNOWN = JobRecord("id", "my night", SPEC.model_dump_json(), "print", "model", "input", JobState.DONE, 1, 0.0, 1.0, None)
+MODEL = Checkpoint("m", None, None, "model", "tokenizer")
 
 
 def refusal(spec, model="model", data="input", known=KNOWN):
     with pytest.raises(RefusedError) as caught:
-        require_same_job(known, spec, model, data)
+        require_same_job(known, spec, dataclasses.replace(MODEL, digest=model), data)
     return str(caught.value).splitlines()
 
 
@@ -22,8 +24,8 @@ def changed(**fields):
 
 
 def test_the_same_job_may_pass():
-    require_same_job(KNOWN, SPEC, "model", "input")
-    require_same_job(KNOWN, changed(output="x.csv"), "model", "input")
+    require_same_job(KNOWN, SPEC, MODEL, "input")
+    require_same_job(KNOWN, changed(output="x.csv"), MODEL, "input")
 
 
 def test_every_difference_has_its_line():

@@ -12,9 +12,9 @@ FIELDS = {"inputs": "a.csv", "model": "m", "prompt": "Say: {text}"}
 ANEW = "changed since the last run, monday: all rows are answered anew."
 
 
-def before(**fields: Any) -> JobRecord:
+def before(digest: str = "digest", **fields: Any) -> JobRecord:
     spec = build_spec(FIELDS | fields)
-    return JobRecord("1", "monday", spec.model_dump_json(), "f", "digest", "i", JobState.DONE, 1, 1.0, None, None)
+    return JobRecord("1", "monday", spec.model_dump_json(), "f", digest, "i", JobState.DONE, 1, 1.0, None, None)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,9 @@ def test_a_model_goes_by_its_files_where_they_are_known_and_else_by_its_name():
     moved = build_spec(FIELDS | {"model": "elsewhere"})
     assert asks_anew(moved, "digest", before()) is None
     assert asks_anew(moved, "other", before()) == asks_anew(moved, None, before()) == f"The model has {ANEW}"
+
+
+def test_an_earlier_version_that_read_less_of_the_model_is_told():
+    by_less = before("0" * 64)
+    assert asks_anew(build_spec(FIELDS), "digest", by_less) == f"The way models are told apart has {ANEW}"
+    assert asks_anew(build_spec(FIELDS | {"model": "elsewhere"}), "digest", by_less) == f"The model has {ANEW}"

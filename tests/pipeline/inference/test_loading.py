@@ -64,10 +64,10 @@ def test_the_context_is_known_without_the_weights(llama, tmp_path):
 def test_a_kind_that_cannot_be_answered_is_refused_without_the_weights(tmp_path):
     MambaConfig(**SIZES).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="Models of type mamba are recurrent"):
-        read_context(Checkpoint(str(tmp_path), None, None, "digest"))
+        read_context(Checkpoint(str(tmp_path), None, None, "digest", "digest"))
 
 
 def test_a_configuration_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ModelError, match="cannot be loaded"):
-        read_context(Checkpoint(str(tmp_path), None, None, "digest"))
+        read_context(Checkpoint(str(tmp_path), None, None, "digest", "digest"))

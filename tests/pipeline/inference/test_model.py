@@ -1,4 +1,5 @@
 import dataclasses
+import shutil
 
 import pytest
 import torch
@@ -56,9 +57,21 @@ def test_the_tokenizer_is_saved_once_for_each_model(tiny_model, tmp_path):
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
 
 
+def test_another_tokenizer_is_saved_beside_it_and_other_weights_have_the_same(tiny_model, tmp_path):
+    model = shutil.copytree(tiny_model, tmp_path / "model")
+    first = save_tokenizer(resolve_checkpoint(str(model)), tmp_path / "home")
+    shutil.copy(model / "model.safetensors", model / "more.safetensors")
+    assert save_tokenizer(resolve_checkpoint(str(model)), tmp_path / "home") == first
+    padding, text = " " * (2 << 20), (model / "tokenizer.json").read_text()
+    for word in ("<|nad|>", "<|mad|>"):
+        (model / "tokenizer.json").write_text(padding + text.replace("<|pad|>", word) + padding)
+        other = save_tokenizer(resolve_checkpoint(str(model)), tmp_path / "home")
+        assert word in (other / "tokenizer.json").read_text()
+
+
 def test_a_copy_that_another_process_puts_there_meanwhile_is_kept(tiny_model, tmp_path):
     checkpoint = resolve_checkpoint(str(tiny_model))
-    directory = tmp_path / "tokenizers" / checkpoint.digest
+    directory = tmp_path / "tokenizers" / checkpoint.tokenizer_digest
     directory.mkdir(parents=True)
     (directory / "mark").touch()
     assert save_tokenizer(checkpoint, tmp_path) == directory
