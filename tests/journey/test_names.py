@@ -8,7 +8,7 @@ import pytest
 from filelock import FileLock
 
 from pipeline.inference import digest_cache
-from tests.journey.earlier import told_apart_as_before
+from tests.earlier import told_apart_as_before
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_job_of_an_earlier_version_goes_on_until_its_model_changes(home, submi
     model = shutil.copytree(tiny_model, home.path.with_name("model"))
     with full_disk(behind=0):
         assert submit(rows, "--model", model).exit_code == 75
-    told_apart_as_before(home, model)
+    told_apart_as_before(home.path, model)
     assert home.call("resume", "night").exit_code == 0
     assert submit(rows, "--model", model).stderr == "night is the same job as before.\n"
     assert len(home.results("night")) == 3

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.rows import Status
 from pipeline.store.queries import find_job
-from tests.journey.earlier import told_apart_as_before
+from tests.earlier import told_apart_as_before
 from tests.journey.test_same_rows import answer
 
 REUSE = ("--name", "again", "--reuse-results")
@@ -81,7 +81,7 @@ def test_what_may_be_of_another_model_is_not_copied(home, submit, table, tiny_mo
     for name, flags in {"night": (), "again": REUSE}.items():
         with full_disk(behind=0):
             assert submit(rows, *flags).exit_code == 75
-        told_apart_as_before(home, tiny_model)
+        told_apart_as_before(home.path, tiny_model)
         assert home.call("resume", name).exit_code == 0
     assert submit(rows, "--name", "new", "--reuse-results").exit_code == 0
     assert [home.figures(name).copied for name in ("night", "again", "new")] == [0, 0, 0]

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.token_files import TokenFiles
@@ -20,6 +21,7 @@ from pipeline.store.integrity import check_integrity
 from pipeline.store.ledger import Ledger
 from pipeline.store.lookup import find_shard
 from pipeline.store.queries import find_job, progress, read_results
+from tests.earlier import told_apart_as_before
 from workers.keys import keys_of
 from workers.loaded import Loaded
 from workers.tokenizer import TokenizerDesk
@@ -86,3 +88,12 @@ def test_the_rows_of_a_shard_that_is_cancelled_are_all_of_its_questions(database
     assert keys == [(9, "3"), (10, "3"), (11, "3"), (12, "4"), (13, "4"), (14, "4")]
     assert Ledger(database).cancel(job.id, lambda shard: keys_of(database, shard)) == 15
     assert check_integrity(database, job.id) == []
+
+
+def test_a_worker_answers_with_the_files_of_the_job_as_the_job_knows_them(settings, database, job, tiny_model):
+    loaded = Loaded(database, settings, lambda job_id, model: nullcontext())
+    told_apart_as_before(settings.home, tiny_model)
+    assert loaded.answering(job.id)
+    told_apart_as_before(settings.home, settings.home / "empty")
+    with pytest.raises(RefusedError, match="on this machine is not the one that night was submitted with"):
+        Loaded(database, settings, lambda job_id, model: nullcontext()).answering(job.id)
