@@ -27,7 +27,7 @@ from pipeline.rows import Batch, Prompt
 
 VOCAB = 300
 STOP_ID = 5
-_COMMON = {
+SIZES = {
     "vocab_size": VOCAB,
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -37,27 +37,27 @@ _COMMON = {
     "max_position_embeddings": 256,
     "eos_token_id": STOP_ID,
 }
-_PLAIN_HEADS = _COMMON | {"num_key_value_heads": 4}
+_PLAIN_HEADS = SIZES | {"num_key_value_heads": 4}
 _MOE = {"num_experts_per_tok": 2}
 _WINDOW = 16
 _HALF_SLIDES = ["sliding_attention", "full_attention", "sliding_attention"]
 CONFIGS = {
-    "llama": lambda: LlamaConfig(**_COMMON),
-    "qwen2": lambda: Qwen2Config(**_COMMON),
-    "qwen3": lambda: Qwen3Config(**_COMMON, head_dim=32),
-    "mistral": lambda: MistralConfig(**_COMMON, sliding_window=_WINDOW),
-    "gemma2": lambda: Gemma2Config(**_COMMON, head_dim=16, sliding_window=_WINDOW, attn_logit_softcapping=1.0),
-    "gemma3": lambda: Gemma3TextConfig(**_COMMON, head_dim=16, sliding_window=_WINDOW, layer_types=_HALF_SLIDES),
+    "llama": lambda: LlamaConfig(**SIZES),
+    "qwen2": lambda: Qwen2Config(**SIZES),
+    "qwen3": lambda: Qwen3Config(**SIZES, head_dim=32),
+    "mistral": lambda: MistralConfig(**SIZES, sliding_window=_WINDOW),
+    "gemma2": lambda: Gemma2Config(**SIZES, head_dim=16, sliding_window=_WINDOW, attn_logit_softcapping=1.0),
+    "gemma3": lambda: Gemma3TextConfig(**SIZES, head_dim=16, sliding_window=_WINDOW, layer_types=_HALF_SLIDES),
     "phi": lambda: PhiConfig(**_PLAIN_HEADS),
     "gpt_neox": lambda: GPTNeoXConfig(**_PLAIN_HEADS),
     "gpt2": lambda: GPT2Config(
         vocab_size=VOCAB, n_embd=64, n_layer=3, n_head=4, n_positions=256, eos_token_id=STOP_ID, bos_token_id=STOP_ID
     ),
     "opt": lambda: OPTConfig(**_PLAIN_HEADS, ffn_dim=96, word_embed_proj_dim=64),
-    "mixtral": lambda: MixtralConfig(**_COMMON, **_MOE, num_local_experts=4),
-    "qwen3_moe": lambda: Qwen3MoeConfig(**_COMMON, **_MOE, head_dim=16, num_experts=4, moe_intermediate_size=48),
+    "mixtral": lambda: MixtralConfig(**SIZES, **_MOE, num_local_experts=4),
+    "qwen3_moe": lambda: Qwen3MoeConfig(**SIZES, **_MOE, head_dim=16, num_experts=4, moe_intermediate_size=48),
     "gpt_oss": lambda: GptOssConfig(
-        **_COMMON, **_MOE, head_dim=16, num_local_experts=4, sliding_window=_WINDOW, layer_types=_HALF_SLIDES
+        **SIZES, **_MOE, head_dim=16, num_local_experts=4, sliding_window=_WINDOW, layer_types=_HALF_SLIDES
     ),
 }
 
