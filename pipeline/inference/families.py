@@ -10,6 +10,16 @@ from transformers.utils import cached_file
 from pipeline.errors import ModelError
 
 _ATTENTION = {"full_attention", "sliding_attention"}
+#: Families that read images too, and whose text part is a whole decoder, the same as where there is no image.
+_WITH_TEXT_PART = {"gemma3", "mistral3"}
+#: What a text part's weights are called among the others, old names and new ones, and what it calls them itself.
+TEXT_PART_WEIGHTS = {
+    r"^language_model\.model\.": "model.",
+    r"^language_model\.lm_head\.": "lm_head.",
+    r"^model\.language_model\.": "model.",
+}
+#: What is written down for the whole model and holds for its text part.
+_OF_THE_WHOLE = ("dtype", "eos_token_id", "quantization_config", "tie_word_embeddings")
 #: Families whose positions begin behind that of padding.
 _LATE_POSITIONS = {"camembert", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"}
 #: What sentence-transformers may do with a model's states and --embed does too.
@@ -20,6 +30,17 @@ def is_encoder(config: Any) -> bool:
     """Whether each token sees the whole text, as in BERT."""
     reads = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and hasattr(config, "num_attention_heads")
     return reads and not config.is_encoder_decoder and not getattr(config, "is_decoder", False)
+
+
+def text_part(config: Any) -> Any:
+    """What of a model is answered: of one that reads images too its text part, of any other all."""
+    if config.model_type not in _WITH_TEXT_PART:
+        return config
+    part = config.get_text_config()
+    for name in _OF_THE_WHOLE:
+        if (value := getattr(config, name, None)) is not None:
+            setattr(part, name, value)
+    return part
 
 
 def context_of(config: Any) -> int:
@@ -40,15 +61,22 @@ def refuse_unsupported(config: Any, *, embeds: bool = False) -> None:
         return
     if config.is_encoder_decoder:
         raise ModelError(f"Models of type {kind} have an encoder; a decoder-only model such as Llama or Qwen works.")
-    if not getattr(config, "num_attention_heads", None):
-        raise ModelError(
-            f"Models of type {kind} are recurrent: there is no attention in them whose keys and values rows "
-            "could share. A model with attention in every layer, such as Llama or Qwen, works."
-        )
-    if strange := set(getattr(config, "layer_types", None) or ()) - _ATTENTION:
+    text = config if getattr(config, "num_attention_heads", None) else config.get_text_config()
+    if strange := set(getattr(text, "layer_types", None) or ()) - _ATTENTION:
         raise ModelError(
             f"Models of type {kind} have layers of type {', '.join(sorted(strange))}, whose state cannot be shared "
             "between rows; a model with attention in every layer works."
+        )
+    if text is not config:
+        raise ModelError(
+            f"Models of type {kind} read more than text. Of those, the text part of "
+            f"{' and '.join(sorted(_WITH_TEXT_PART))} models works; and so does a model that reads text alone, such as "
+            "Llama or Qwen."
+        )
+    if not getattr(config, "num_attention_heads", None):
+        raise ModelError(
+            f"Models of type {kind} name no attention heads. Recurrent models have none: there are no keys and values "
+            "in them that rows could share. A model with attention in every layer, such as Llama or Qwen, works."
         )
 
 

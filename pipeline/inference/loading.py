@@ -18,7 +18,14 @@ from pipeline.inference.adapter import attach
 from pipeline.inference.allocator import keep_freed_memory
 from pipeline.inference.checkpoint import Checkpoint, identify
 from pipeline.inference.device import choose_device, choose_dtype
-from pipeline.inference.families import context_of, is_encoder, refuse_layers_behind, refuse_unsupported
+from pipeline.inference.families import (
+    TEXT_PART_WEIGHTS,
+    context_of,
+    is_encoder,
+    refuse_layers_behind,
+    refuse_unsupported,
+    text_part,
+)
 from pipeline.inference.gguf_file import quick_reading
 from pipeline.inference.model import LanguageModel, describe
 from pipeline.inference.prelaid import lay_out
@@ -67,6 +74,7 @@ def load_model(
             device_map={"": target},
             attn_implementation=None if is_encoder(config) else attention.registered(),
             output_loading_info=True,
+            key_mapping=None if is_encoder(config) else TEXT_PART_WEIGHTS,
             **options,
         )
         _require_whole(checkpoint, told["missing_keys"], unread=_UNREAD if embeds else ())
@@ -103,8 +111,8 @@ def adopt(network: Any) -> LanguageModel:
 
 
 def _supported(checkpoint: Checkpoint, embeds: bool, options: dict[str, Any]) -> Any:
-    """The model's configuration."""
-    config = AutoConfig.from_pretrained(checkpoint.source, **options)
+    """The configuration of what is answered of the model."""
+    config = text_part(AutoConfig.from_pretrained(checkpoint.source, **options))
     refuse_unsupported(config, embeds=embeds)
     if embeds:
         refuse_layers_behind(checkpoint.source, checkpoint.revision)

@@ -133,7 +133,7 @@ def test_one_that_padding_would_change_is_refused(tmp_path):
 
 def test_one_without_attention_is_refused(tmp_path):
     config = FNetConfig(**{name: size for name, size in SIZES.items() if name != "num_attention_heads"})
-    with pytest.raises(ModelError, match="Models of type fnet are recurrent: there is no attention in them"):
+    with pytest.raises(ModelError, match="Models of type fnet name no attention heads"):
         loaded(saved(config, tmp_path / "fnet"))
 
 

@@ -63,7 +63,7 @@ def test_the_context_is_known_without_the_weights(llama, tmp_path):
 
 def test_a_kind_that_cannot_be_answered_is_refused_without_the_weights(tmp_path):
     MambaConfig(**SIZES).save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="Models of type mamba are recurrent"):
+    with pytest.raises(ModelError, match="Models of type mamba have layers of type linear_attention"):
         read_context(Checkpoint(str(tmp_path), None, None, "digest", "digest"))
 
 

@@ -102,7 +102,7 @@ def test_models_that_would_not_be_exact_are_refused_before_their_weights_are_rea
 def test_a_recurrent_model_is_refused(tmp_path):
     MambaConfig(hidden_size=16, num_hidden_layers=1, vocab_size=64).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(ModelError, match="Models of type mamba are recurrent"):
+    with pytest.raises(ModelError, match="Models of type mamba have layers of type linear_attention"):
         load_model(resolve_checkpoint(str(tmp_path)), "cpu")
 
 
