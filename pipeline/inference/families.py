@@ -44,9 +44,19 @@ def text_part(config: Any) -> Any:
 
 
 def context_of(config: Any) -> int:
-    """Tokens that the model holds, prompt and answer together."""
+    """Tokens that the model holds, prompt and answer together.
+
+    Of LongRoPE, those that the factors for short rows serve: the longest row of a forward chooses the factors of all,
+    so that one beyond would change its neighbours and whatever is stored. Raises ModelError where there is no limit.
+    """
+    if getattr(config, "max_position_embeddings", None) is None:
+        raise ModelError(
+            f"Models of type {config.model_type} do not say how many tokens they hold: there is no "
+            "max_position_embeddings in their configuration. Models such as Llama or Qwen work."
+        )
     late = config.pad_token_id + 1 if config.model_type in _LATE_POSITIONS else 0
-    return int(config.max_position_embeddings) - late
+    short = [rope["original_max_position_embeddings"] for rope in _ropes(config) if rope["rope_type"] == "longrope"]
+    return int(min([config.max_position_embeddings - late, *short]))
 
 
 def refuse_unsupported(config: Any, *, embeds: bool = False) -> None:
@@ -96,3 +106,9 @@ def refuse_layers_behind(source: str, revision: str | None) -> None:
             f"The model {source} computes more behind its last layer ({', '.join(others)}, by its modules.json), which "
             "--embed does not, so that its vectors would be others than the model's own. Take another model."
         )
+
+
+def _ropes(config: Any) -> list[dict[str, Any]]:
+    """One for all layers, or one for each type of layer; none where positions are learned."""
+    found = getattr(config, "rope_parameters", None) or {}
+    return [rope for rope in (found, *found.values()) if isinstance(rope, dict) and "rope_type" in rope]

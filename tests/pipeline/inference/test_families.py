@@ -1,16 +1,18 @@
 """Every logit that the engine computes against the plain model's: after each token of prompts and answers."""
 
 from collections import defaultdict
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
+from transformers import LlamaConfig, Phi3Config
 
 from pipeline.inference.engine import Engine
 from pipeline.inference.loading import adopt
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.rows import Batch, Generate, Prompt
+from tests.pipeline.inference.conftest import SIZES, network
 
 #: Of the largest logit, in fp32.
 TOLERANCE = 2e-5
@@ -72,3 +74,39 @@ def test_every_logit_is_the_plain_model_s(family, batch, heard):
         for place, token in enumerate(tokens):
             nearest = min((logits - expected[place]).abs().max().item() for logits in heard[place, token])
             assert nearest <= TOLERANCE * expected.abs().max().item(), (prompt.row_id, place)
+
+
+#: Tokens up to which a row alone is rotated by the same factors as any other.
+BORDER = 48
+BY_LENGTH = {
+    "longrope": lambda: Phi3Config(
+        **SIZES,
+        pad_token_id=0,
+        original_max_position_embeddings=BORDER,
+        rope_parameters={
+            "rope_type": "longrope",
+            "rope_theta": 1e4,
+            "original_max_position_embeddings": BORDER,
+            "short_factor": [1.0] * 8,
+            "long_factor": [1.0 + 3 * n for n in range(8)],
+        },
+    ),
+    "dynamic": lambda: LlamaConfig(
+        **SIZES | {"max_position_embeddings": BORDER},
+        rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("rope", BY_LENGTH)
+def test_factors_that_a_long_row_would_change_stay_those_of_short_rows(rope, make_batch):
+    plain, batch = network(BY_LENGTH[rope]()), make_batch([4, 22, 18], prefix=20)
+    model = replace(adopt(plain), stop_ids=frozenset())
+    spelled = lambda ids: " ".join(map(str, ids))  # noqa: E731
+    answers, _ = Engine(model, PrefixStore(1 << 20), spelled).answer(batch, Generate(16))
+    plain.set_attn_implementation("eager")
+    for answer in answers:
+        prompt = [*batch.prefix, *batch.prompts[answer.row_id].own_ids]
+        room = min(16, BORDER - len(prompt))
+        expected = plain.generate(torch.tensor([prompt]), max_new_tokens=room, min_new_tokens=room, do_sample=False)
+        assert answer.output == spelled(expected[0, len(prompt) :].tolist())
