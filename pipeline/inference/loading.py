@@ -16,6 +16,7 @@ from pipeline.errors import ModelError, TryAgain
 from pipeline.inference import attention
 from pipeline.inference.adapter import attach
 from pipeline.inference.allocator import keep_freed_memory
+from pipeline.inference.capacity import is_device_lost, is_out_of_memory
 from pipeline.inference.checkpoint import Checkpoint, identify
 from pipeline.inference.device import choose_device, choose_dtype
 from pipeline.inference.families import (
@@ -78,16 +79,8 @@ def load_model(
             **options,
         )
         _require_whole(checkpoint, told["missing_keys"], unread=_UNREAD if embeds else ())
-    if is_encoder(config):
-        return replace(_adopt_encoder(checkpoint, network.eval()), identity=identify(checkpoint))
-    model = adopt(network.eval())
-    if checkpoint.adapter is not None:
-        # Some quantised weights unfold in a first forward, which the proof of the model alone has been.
-        with _reading(checkpoint):
-            network = attach(network, checkpoint.adapter)
-        model = adopt(network.eval())
-    lay_out(model.network)
-    prove(model)
+    with _strangeness_told(config.model_type):
+        model = (_adopt_encoder if is_encoder(config) else _adopt_decoder)(checkpoint, network.eval())
     return replace(model, identity=identify(checkpoint))
 
 
@@ -119,6 +112,18 @@ def _supported(checkpoint: Checkpoint, embeds: bool, options: dict[str, Any]) ->
     return config
 
 
+def _adopt_decoder(checkpoint: Checkpoint, network: Any) -> LanguageModel:
+    model = adopt(network)
+    if checkpoint.adapter is not None:
+        # Some quantised weights unfold in a first forward, which the proof of the model alone has been.
+        with _reading(checkpoint):
+            network = attach(network, checkpoint.adapter)
+        model = adopt(network.eval())
+    lay_out(model.network)
+    prove(model)
+    return model
+
+
 def _adopt_encoder(checkpoint: Checkpoint, network: Any) -> LanguageModel:
     if checkpoint.adapter is not None:
         raise ModelError(f"--adapter is for models that write, and {checkpoint.source} is an encoder; leave it out.")
@@ -138,6 +143,22 @@ def _faults_told(checkpoint: Checkpoint) -> Iterator[None]:
         raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_wanting(error)}") from error
     except Exception as error:
         raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _strangeness_told(kind: str) -> Iterator[None]:
+    """A family may call attention in a way of its own, which shows where it is first called."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        if is_out_of_memory(error) or is_device_lost(error):
+            raise
+        raise ModelError(
+            f"Models of type {kind} cannot be answered: they compute attention in a way that rows cannot share "
+            f"({type(error).__name__}: {_first_line(error)}). Llama, Qwen and GPT-2 models work."
+        ) from error
 
 
 def _require_whole(checkpoint: Checkpoint, keys: Iterable[str], unread: tuple[str, ...]) -> None:

@@ -3,9 +3,19 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    DeepseekV3Config,
+    LlamaConfig,
+    MambaConfig,
+    NemotronConfig,
+    Qwen2Config,
+    StableLmConfig,
+)
 
 from pipeline.errors import ModelError
+from pipeline.inference import loading
 from pipeline.inference.checkpoint import Checkpoint, resolve_checkpoint
 from pipeline.inference.loading import load_model, read_context
 
@@ -71,3 +81,37 @@ def test_a_configuration_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ModelError, match="cannot be loaded"):
         read_context(Checkpoint(str(tmp_path), None, None, "digest", "digest"))
+
+
+STRANGE = {
+    "stablelm": lambda: StableLmConfig(**SIZES, **HEADS),
+    "nemotron": lambda: NemotronConfig(**SIZES, **HEADS),
+    "deepseek_v3": lambda: DeepseekV3Config(**SIZES, **HEADS, first_k_dense_replace=2),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_attention_that_rows_cannot_share_is_a_sentence(kind, tmp_path):
+    AutoModelForCausalLM.from_config(STRANGE[kind]()).save_pretrained(tmp_path)
+    words = (
+        rf"^Models of type {kind} cannot be answered: they compute attention in a way that rows cannot share \(.+: .+\)"
+    )
+    with pytest.raises(ModelError, match=words):
+        load(tmp_path)
+
+
+def test_a_kind_that_does_not_say_what_it_holds_is_refused_without_the_weights(tmp_path):
+    BloomConfig(vocab_size=300, hidden_size=64, n_layer=1, n_head=4).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="Models of type bloom do not say how many tokens they hold"):
+        read_context(Checkpoint(str(tmp_path), None, None, "digest", "digest"))
+
+
+def test_memory_that_runs_out_is_not_the_family_s_fault(llama, tmp_path, monkeypatch):
+    llama.save_pretrained(tmp_path)
+
+    def runs_out(_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(loading, "adopt", runs_out)
+    with pytest.raises(torch.OutOfMemoryError):
+        load(tmp_path)
