@@ -1,7 +1,5 @@
 """Inside stage 5: the next token of each row, picked from its logits: the likeliest one, or one drawn at random."""
 
-import hashlib
-import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +14,7 @@ from transformers.generation.logits_process import (
 )
 
 from pipeline.constraints import Guide
+from pipeline.inference.numbers import Numbers
 from pipeline.inference.penalties import Penalty, frequency, presence, repetition
 from pipeline.rows import Sampling
 
@@ -43,14 +42,14 @@ class Picker:
         self._guide = guide
         self._penalties = _penalties(sampling, histories)
         self._warpers = _warpers(sampling)
-        draws = sampling.temperature > 0
-        self._numbers = [row_numbers(sampling.seed, *row) for row in rows] if draws else []
+        self._numbers = Numbers(sampling.seed, rows) if sampling.temperature > 0 else None
 
     def choose(self, places: Sequence[int], logits: Tensor) -> Tensor:
         """logits [rows, vocab], of distinct places -> token ids [rows].
 
         -1 where the logits are not finite numbers, or where nothing is allowed.
-        Waits for nothing that the device has still to compute.
+        Waits for nothing that the device has still to compute. While the places stay the same, nothing is brought to it
+        but what a guide allows and, for many steps at once, random numbers.
         """
         scores = logits
         for penalty in self._penalties:
@@ -60,18 +59,18 @@ class Picker:
             scores = only(scores, self._guide.allowed(places))
             best_allowed, token_ids = scores.max(-1)
             best = best + best_allowed  # finite where both are
-        if self._numbers:
-            token_ids = draw(self._warp(scores), [self._numbers[place].random() for place in places])
-        token_ids = token_ids.where(best.isfinite(), -1)
+        if self._numbers is not None:
+            token_ids = draw(self._warp(scores), self._numbers.next(places, scores.device))
+        token_ids = token_ids.masked_fill(~best.isfinite(), -1)
         for penalty in self._penalties:
             penalty.add(places, token_ids)
         return token_ids
 
     def pass_over(self, place: int, token_ids: Sequence[int]) -> None:
         """These came next without a choice. What follows is picked as it would be behind one."""
+        if self._numbers is not None:
+            self._numbers.skip(place, len(token_ids))
         for token in token_ids:
-            if self._numbers:
-                self._numbers[place].random()
             for penalty in self._penalties:
                 penalty.add([place], torch.tensor([token]))
 
@@ -81,14 +80,8 @@ class Picker:
         return scores
 
 
-def row_numbers(seed: int, row_id: int, sample_no: int = 0) -> random.Random:
-    """The same numbers on every machine, whoever answers the row, beside whatever rows, in whichever try."""
-    digest = hashlib.sha256(f"{seed}:{row_id}:{sample_no}".encode()).digest()
-    return random.Random(int.from_bytes(digest, "big"))  # noqa: S311 - answers are no secrets
-
-
-def draw(scores: Tensor, numbers: Sequence[float]) -> Tensor:
-    """Token ids [rows] by inverse transform sampling; scores [rows, vocab], numbers in [0, 1), one a row.
+def draw(scores: Tensor, numbers: Tensor) -> Tensor:
+    """Token ids [rows] by inverse transform sampling; scores [rows, vocab], numbers [rows] in [0, 1).
 
     Tokens are summed up in the order of the vocabulary, in which scores that change in their last digit, as they may
     with the batch, move no token far; and in double precision, so that the last of them still count.
@@ -96,7 +89,7 @@ def draw(scores: Tensor, numbers: Sequence[float]) -> Tensor:
     cumulative = scores.softmax(-1).cumsum(-1, dtype=torch.double)
     total = cumulative[:, -1:]
     # 1 - number is above 0 and at most 1, so that the sum is crossed at a token that has a probability.
-    crossing = (1 - torch.tensor(numbers, dtype=torch.double, device=scores.device)[:, None]) * total
+    crossing = (1 - numbers[:, None]) * total
     return torch.searchsorted(cumulative, crossing).squeeze(-1)
 
 

@@ -17,8 +17,8 @@ from transformers.generation.logits_process import (
 
 from pipeline.inference.engine import Engine
 from pipeline.inference.loading import adopt
+from pipeline.inference.numbers import row_numbers
 from pipeline.inference.prefix_store import PrefixStore
-from pipeline.inference.sampling import row_numbers
 from pipeline.rows import Generate, Sampling, Status
 
 LENGTHS = [5, 33, 7, 64, 7, 2, 12]

@@ -15,7 +15,8 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from pipeline.inference.sampling import Picker, draw, keep_top_p, row_numbers
+from pipeline.inference.numbers import row_numbers
+from pipeline.inference.sampling import Picker, draw, keep_top_p
 from pipeline.rows import Sampling
 
 LOGITS = torch.tensor([0.3, 2.0, -1.0, 1.2, 0.0, 1.9, -0.4, 0.9])
@@ -263,7 +264,8 @@ def test_top_p_keeps_equals_together_and_never_nothing():
 
 def test_the_extreme_numbers_draw_tokens_that_have_a_probability():
     scores = torch.tensor([-math.inf, 1.0, -math.inf, 2.0, -math.inf])
-    assert draw(scores.expand(2, -1), [0.0, 1 - 2**-53]).tolist() == [3, 1]
+    assert draw(scores.expand(2, -1), torch.tensor([0.0, 1 - 2**-53], dtype=torch.double)).tolist() == [3, 1]
     tiny = torch.full((1, 1000), -30.0)
     tiny[0, 0] = 0
-    assert draw(tiny.index_fill(1, torch.tensor([999]), -math.inf), [0.0]).tolist() == [998]
+    tiny[0, 999] = -math.inf
+    assert draw(tiny, torch.zeros(1, dtype=torch.double)).tolist() == [998]
