@@ -125,4 +125,5 @@ class Answering:
 
 def make_engine(means: Means, settings: Settings) -> Engine:
     prefixes = PrefixStore.open(means.model, settings)
-    return Engine(means.model, prefixes, means.vocabulary.decode, constraints=means.constraints)
+    vocabulary = means.vocabulary
+    return Engine(means.model, prefixes, vocabulary.decode, constraints=means.constraints, write=vocabulary.write)

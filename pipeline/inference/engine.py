@@ -55,9 +55,13 @@ class Engine:
         forward_tokens: int = FORWARD_TOKENS,
         max_lane_bytes: int | None = None,
         constraints: Constraints | None = None,
+        write: Decoder | None = None,
     ) -> None:
-        """Without `constraints`, no answer can be held to any."""
-        self._model, self._prefixes, self._decode = model, prefixes, decode
+        """`write` is what makes an answer's text, where that differs from what `decode` makes of a few tokens.
+
+        Without `constraints`, no answer can be held to any.
+        """
+        self._model, self._prefixes, self._write = model, prefixes, write or decode
         self._pool = LanePool(model.shape, max_lane_bytes or usual_lane_bytes(model.device))
         self._capacity = Capacity(forward_tokens)
         self._labelling = Labelling(model, self._capacity)
@@ -141,7 +145,7 @@ class Engine:
         self, stem: Stem, seats: list[Seat], task: Generate, watch: Stopwatch, questions: int
     ) -> list[Complete]:
         """A question draws as it would if nothing else was asked."""
-        rule = StopRule(self._model.stop_ids, task.stop, self._decode)
+        rule = StopRule(self._model.stop_ids, task.stop, self._write)
         every = [(seat, sample_no) for seat in seats for sample_no in range(task.samples)]
         answers = [
             Answer(place, seat.own_ids, min(task.max_tokens, self._model.context - seat.tokens))

@@ -12,6 +12,7 @@ from tokenizers import AddedToken, Encoding, Tokenizer
 from pipeline.errors import ModelError, RowError
 from pipeline.prompts.names import only_by_name
 from pipeline.prompts.plain import Place, PlainText
+from pipeline.prompts.unfinished import finished, is_byte_level
 
 _END = "<|the end, which no text and no model has|>"
 
@@ -37,11 +38,20 @@ class Vocabulary:
         fields = json.loads(text)
         self._unk_ids = frozenset(i for i in (self._named_id("unk_token"), _unk_id(fields["model"])) if i is not None)
         self.plain = PlainText(self._tokenizer, self.special, self._unk_ids)
+        self._byte_level = is_byte_level(fields["decoder"])
         self._only_by_name = only_by_name(fields, self.special.values())
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text without special tokens."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def write(self, ids: Sequence[int]) -> str:
+        """The same of an answer: where it ends amid a character, that one's bytes are left out, and not replaced."""
+        text = self.decode(ids)
+        if not text.endswith("\ufffd"):
+            return text
+        tokens = [self._tokenizer.id_to_token(each) for each in ids if each not in self.special]
+        return str(self._tokenizer.decoder.decode(finished(filter(None, tokens), self._byte_level)))
 
     def show(self, ids: Sequence[int]) -> str:
         """Text with special tokens in it, for a person to check."""

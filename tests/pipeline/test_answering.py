@@ -97,6 +97,23 @@ def test_what_was_cut_is_told_with_the_answer(means, spec, settings, shard):
         assert left_out == {0: 0, 4: 600 + len("Say: ") - (means.model.context - 5)}
 
 
+def test_a_row_whose_answer_ends_amid_a_character_lacks_that_one_alone(means, spec, settings, tmp_path):
+    path = tmp_path / "many.parquet"
+    pq.write_table(pa.table({"text": [f"text {place}" for place in range(40)]}), path)
+    shard = ShardRecord("job", 0, str(path), 0, 40, ShardState.ENCODED)
+    telling = build_spec(spec.model_dump() | {"logprobs": 0})
+    encoding = Encoding(JOB, telling, means.vocabulary, means.model.context, means.costs, settings, shard)
+    answering = Answering(make_engine(means, settings), encoding, {0: shard}.__getitem__)
+    completions, _ = answering.run(Claim("job", 3, 0, tuple(range(40)), fence=2, attempts=1), None).written()
+    ends = {
+        completion.output: [each.token_id for each in completion.logprobs]
+        for completion in completions
+        if completion.finish_reason == "length"
+    }
+    assert [means.vocabulary.write(token_ids) for token_ids in ends.values()] == list(ends)
+    assert any(means.vocabulary.decode(token_ids) != output for output, token_ids in ends.items())
+
+
 def test_timings_are_those_of_all_that_was_done(answering, encoding, shard):
     prompts, _ = encoding.rows(shard, [0, 2])
     _, timing = answering.run(CLAIM, Payload(encoding.prefix, prompts), load_s=0.25).written()

@@ -42,12 +42,6 @@ def test_a_stop_string_is_found_with_its_last_byte_wherever_characters_are_divid
     assert rule.text(token_ids[:first]) == decode(token_ids[:first]).removesuffix(stop)
 
 
-def test_half_a_character_at_the_end_is_left_out_and_one_inside_is_kept():
-    rule = StopRule(frozenset(), (), decode)
-    assert rule.text(ids("né")[:-1]) == "n"
-    assert rule.text([*ids("n"), 0xC3, *ids("x")]) == "n\ufffdx"
-
-
 def test_an_empty_answer_is_the_empty_text():
     assert StopRule(frozenset({0}), (), decode).text([0]) == ""
     assert StopRule(frozenset({0}), (), decode).text([]) == ""
