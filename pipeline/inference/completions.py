@@ -155,7 +155,8 @@ def _parsed(answer: Answer, rule: StopRule) -> str | None:
 
 def _sample(answer: Answer, rule: StopRule) -> Sample:
     assert answer.finish is not None
-    return Sample(rule.text(answer.token_ids), answer.finish, len(answer.token_ids), tuple(answer.logprobs))
+    finish = "stop" if rule.cuts(answer.token_ids) else answer.finish
+    return Sample(rule.text(answer.token_ids), finish, len(answer.token_ids), tuple(answer.logprobs))
 
 
 def _failed(seat: Seat) -> Completion:

@@ -4,10 +4,14 @@ import threading
 
 import pytest
 
+from pipeline.inference.completions import written
 from pipeline.inference.engine import Engine
 from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
-from pipeline.rows import Choose, Generate, Status
+from pipeline.inference.ranks import Answer
+from pipeline.inference.seats import Seat
+from pipeline.inference.stopping import StopRule
+from pipeline.rows import Choose, Generate, Prompt, Status
 
 LABELS = Choose(("a", "b"), ((7,), (8, 9)))
 
@@ -64,3 +68,14 @@ def test_a_text_that_cannot_be_written_costs_no_other_row_its_own(llama, make_ba
     assert [found[0], found[2]] == [whole[0], whole[2]]
     assert (found[1].status, found[1].error_type, found[1].prompt_tokens) == (Status.ERROR, "engine", 19)
     assert found[1].error.startswith("The engine failed on this row, also alone: UnicodeDecodeError")
+
+
+def test_an_answer_whose_text_a_stop_string_cut_has_stopped_however_many_tokens_came():
+    answers = [Answer(0, (1,), 3, token_ids=[4, 5, 6], finish="length") for _ in range(2)]
+    seat = Seat(Prompt(0, "0", (1,)), (), (1,), 0)
+    cut, whole = (written(seat, answers, StopRule(frozenset(), (stop,), spelled)) for stop in ("5", "7"))
+    assert [(c.status, c.finish_reason, c.output) for c in (cut, whole)] == [
+        (Status.OK, "stop", "4 "),
+        (Status.TRUNCATED, "length", "4 5 6"),
+    ]
+    assert [sample.finish_reason for sample in cut.samples] == ["stop", "stop"]

@@ -8,6 +8,14 @@ def decode(token_ids):
     return bytes(token_ids).decode(errors="replace")
 
 
+def by_bytes_alone(token_ids):
+    """As byte fallback has it: of bytes that are no text together, none is read. From 256 on, ids have no text."""
+    try:
+        return bytes(token for token in token_ids if token < 256).decode()
+    except UnicodeDecodeError:
+        return "\ufffd" * len(token_ids)
+
+
 def ids(text):
     return list(text.encode())
 
@@ -40,6 +48,28 @@ def test_a_stop_string_is_found_with_its_last_byte_wherever_characters_are_divid
     first = next(end for end in range(1, len(token_ids) + 1) if stop in decode(token_ids[:end]))
     assert [rule.stops(token_ids[:end]) for end in range(1, first + 1)] == [False] * (first - 1) + [True]
     assert rule.text(token_ids[:first]) == decode(token_ids[:first]).removesuffix(stop)
+
+
+def test_tokens_without_text_hide_no_stop_string():
+    rule = StopRule(frozenset(), ("END",), lambda token_ids: decode([token for token in token_ids if token < 256]))
+    token_ids = [*ids("foo EN"), *[256] * 10, *ids("D")]
+    assert [rule.stops(token_ids[:end]) for end in range(1, len(token_ids) + 1)] == [False] * 16 + [True]
+    assert rule.text(token_ids) == "foo "
+
+
+def test_a_token_that_is_a_space_has_text_although_it_is_dropped_at_a_beginning():
+    pieces = ["E", " ", "N"]
+    rule = StopRule(
+        frozenset(), ("E  N",), lambda token_ids: "".join(pieces[token] for token in token_ids).removeprefix(" ")
+    )
+    assert rule.stops([0, 1, 1, 2])
+    assert not rule.stops([0, 1, 2])
+
+
+def test_half_a_character_where_the_look_begins_hides_no_stop_string():
+    rule = StopRule(frozenset(), ("。",), by_bytes_alone)
+    for before in range(8):
+        assert rule.stops([*ids("日" * before), *ids("。")])
 
 
 def test_an_empty_answer_is_the_empty_text():
