@@ -15,7 +15,7 @@ from pipeline.prompts.shapes import columns_of
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Asked, Completion, Follower, Prompt, Row, tasks_of
 from pipeline.settings import Settings
-from pipeline.sharing import foretell
+from pipeline.sharing import foretell, whole_tokens
 from pipeline.spec import JobSpec
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import JobRecord, ShardRecord
@@ -40,7 +40,7 @@ class Encoded:
     n_neutralised: int = 0  #: rows whose text held special tokens
     copies: Sequence[Completion] = ()  #: of rows that were answered before
     followers: Sequence[Follower] = ()  #: rows whose answer is on its way to a row of another shard
-    prompt_tokens: int = 0  #: of all rows' prompts, whole
+    prompt_tokens: int = 0  #: of all rows' prompts, whole, those of copies and followers too
     planned_tokens: int = 0  #: of these, what has to be computed; with the first shard, also what all rows begin with
 
 
@@ -87,7 +87,8 @@ class Encoding:
         watch, neutralised = Stopwatch(), self._asking.neutralised
         with watch.stage("encode"):
             prompts, failures = self._encode(self._read(shard))
-            left, copies, followers = self._asking.distinct(prompts), list[Completion](), list[Follower]()
+            distinct = left = self._asking.distinct(prompts)
+            copies, followers = list[Completion](), list[Follower]()
             if ledger is not None and (self._dedupes or self._reuses):
                 left, copies, followers = self._met(left, shard, ledger)
             groups = grouped(left, self._costs, self.task, within or budget(self._settings, None))
@@ -102,7 +103,7 @@ class Encoding:
             n_neutralised=self._asking.neutralised - neutralised,
             copies=copies,
             followers=followers,
-            prompt_tokens=sharing.prompt_tokens,
+            prompt_tokens=whole_tokens(self.prefix, distinct, self.task),
             planned_tokens=sharing.computed_tokens + (len(self.prefix) if shard.shard_no == 0 else 0),
         )
 

@@ -1,6 +1,6 @@
 """Stage 3, foretold: how many of the prompts' tokens have to go through the model, where what they share goes once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipeline.prefix_tree import distinct_tokens
@@ -17,13 +17,17 @@ class Sharing:
 
 def foretell(prefix: Sequence[int], prompts: Sequence[Prompt], asked: Asked) -> Sharing:
     """Of prompts that have their cuts, and their twins where these are answered with them."""
-    samples = [samples_of(task_of(asked, prompt.row_id)) for prompt in prompts]
-    whole = sum(
-        (len(prefix) + len(prompt.own_ids)) * len(prompt.row_ids) * count
-        for prompt, count in zip(prompts, samples, strict=True)
-    )
     # A sample of its own begins with the prompt's last token.
-    return Sharing(whole, distinct_tokens(prompts) + sum(samples) - len(prompts))
+    more_samples = sum(samples_of(task_of(asked, prompt.row_id)) - 1 for prompt in prompts)
+    return Sharing(whole_tokens(prefix, prompts, asked), distinct_tokens(prompts) + more_samples)
+
+
+def whole_tokens(prefix: Sequence[int], prompts: Iterable[Prompt], asked: Asked) -> int:
+    """Of all rows, those of the prompts' twins too."""
+    return sum(
+        (len(prefix) + len(prompt.own_ids)) * len(prompt.row_ids) * samples_of(task_of(asked, prompt.row_id))
+        for prompt in prompts
+    )
 
 
 def share_reused(prompt_tokens: int, computed_tokens: int) -> float:

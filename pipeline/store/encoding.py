@@ -101,6 +101,7 @@ def record(
     _require_whole(shard_no, row_ids_of(shard), planned, failures, copies, followers)
     n_ok = sum(copy.status is Status.OK for copy in copies)
     ended = {"n_error": len(failures), "n_ok": n_ok, "n_truncated": len(copies) - n_ok}
+    ended["reused_tokens"] = sum(copy.reused_tokens for copy in copies)
     encoded = {"state": ShardState.ENCODED, "encode_s": encode_s, "encoded_at": now, "tokens": tokens, **ended}
     connection.execute(update(shards).where(here).values(FREE[shards] | encoded | {**counts}))
     insert_results(connection, job_id, None, 1, [*failures, *copies], now)

@@ -2,7 +2,7 @@
 that are encoded while its answer is on its way follow it: they get that answer once it is there."""
 
 import struct
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -107,15 +107,17 @@ def _ready(connection: Connection, job_id: str) -> list[tuple[_Follower, Status 
 
 def _copy(connection: Connection, job_id: str, rows: Sequence[tuple[_Follower, Status | None]], now: float) -> None:
     answers = _answers(connection, job_id, sorted({row.leader for row, _ in rows}))
-    copies = []
-    for row, _ in rows:
+    copies, tokens = [], defaultdict[tuple[int, Status | None], list[int]](list)
+    for row, status in rows:
         answer, own = answers[row.leader], {"row_id": row.row_id, "key": row.key, "cut_tokens": row.cut_tokens}
         copies.append(replace(answer, **own, reused_tokens=answer.prompt_tokens, prompt_hash=None))
+        tokens[row.shard_no, status].append(answer.prompt_tokens)
     insert_results(connection, job_id, None, 1, copies, now)
-    for (shard_no, status), count in Counter((row.shard_no, status) for row, status in rows).items():
+    for (shard_no, status), reused in tokens.items():
         column = shards.c.n_ok if status is Status.OK else shards.c.n_truncated
         here = and_(shards.c.job_id == job_id, shards.c.shard_no == shard_no)
-        connection.execute(update(shards).where(here).values({column: column + count}))
+        sums = {column: column + len(reused), shards.c.reused_tokens: shards.c.reused_tokens + sum(reused)}
+        connection.execute(update(shards).where(here).values(sums))
 
 
 def _answers(connection: Connection, job_id: str, row_ids: Sequence[int]) -> dict[int, Completion]:

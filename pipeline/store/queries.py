@@ -25,7 +25,10 @@ _LATEST = 50
 _WORK = ("prompt", "system", "choices", "multi_label", "score", "embed", "max_tokens", "n", "logprobs", "dtype")
 
 _BATCH_SUMS = ("n_ok", "n_truncated", "n_error", *TOKENS, *(f"{stage}_s" for stage in STAGES))
-_SHARD_SUMS = ("n_ok", "n_truncated", "n_error", "n_cut", "n_neutralised", "prompt_tokens", "planned_tokens")
+_SHARD_SUMS = (
+    *("n_ok", "n_truncated", "n_error", "n_cut", "n_neutralised"),
+    *("prompt_tokens", "planned_tokens", "reused_tokens"),
+)
 _COMPLETION = [results.c[field.name] for field in fields(Completion)]
 
 
@@ -114,7 +117,9 @@ def _progress(job: Row[*tuple[Any, ...]], by_state: Sequence[Row[*tuple[Any, ...
         error=error,
         cancelled=cut - ok - truncated - error if job.state is JobState.CANCELLED else 0,
         batches=dict.fromkeys(BatchState, 0) | {row.state: row.n for row in by_state},
-        **{name: total(name) for name in TOKENS},
+        computed_tokens=total("computed_tokens"),
+        reused_tokens=total("reused_tokens") + int(job.reused_tokens),
+        output_tokens=total("output_tokens"),
         copied=job.n_ok + job.n_truncated,
         cut=job.n_cut,
         neutralised=job.n_neutralised,

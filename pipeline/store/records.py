@@ -86,6 +86,7 @@ class JobRecord:
     sorts_rows: bool | None = None  #: into shards of rows that are alike; None until that is chosen
     shards_purged_at: float | None = None  #: since then its input is gone, and no row can be answered again
     results_purged_at: float | None = None  #: since then its answers are gone
+    predicted_reuse: float | None = None  #: share of all prompt tokens, by a look at some rows before any was answered
 
     @property
     def n_questions(self) -> int:
@@ -194,13 +195,13 @@ class Progress:
     cancelled: int = 0
     batches: dict[BatchState, int] = field(default_factory=dict)  #: every state, also where it counts 0
     computed_tokens: int = 0
-    reused_tokens: int = 0
+    reused_tokens: int = 0  #: of prompts that were answered or copied, without what was computed
     output_tokens: int = 0
     copied: int = 0  #: rows that have an answer which a job, or an equal row of another shard, had before
     cut: int = 0  #: rows whose text was cut to fit
     neutralised: int = 0  #: rows whose text held special tokens of the model, which stayed plain text
     prompt_tokens: int = 0  #: of all prompts that are encoded so far
-    planned_tokens: int = 0  #: of these, what had to be computed, as their batches were planned
+    planned_tokens: int = 0  #: of these, what had to be computed, where what rows of a shard share is computed once
     seconds: dict[str, float] = field(default_factory=dict)  #: by stage: encode, prefix, prefill, ...
     started_at: float | None = None  #: when the first batch was first taken up
     finished_at: float | None = None  #: when the latest answered batch was closed

@@ -2,9 +2,8 @@
 
 A row's way through them: its shard is pending, then encoded, which puts the row into a batch; the batch is pending,
 leased under a fence, then done, and in the transaction that closes it the row gets its one result. A row whose answer
-is on its way to a row of another shard is in `followers` instead (equal_rows.py). In a fleet shards and batches are
-also enqueued in between: the broker was told of them. What is enqueued or leased has an `enqueued_at`, what is leased a
-`lease_until`, and nothing else has either.
+is on its way to a row of another shard is in `followers` instead (equal_rows.py). A fleet's broker is told of shards
+and batches in between: those are enqueued. They and leased ones have an `enqueued_at`, leased ones a `lease_until`.
 
 Where a job has several questions, each question of a row of the input is a row in all of these tables (rows.Questions).
 """
@@ -35,7 +34,7 @@ from pipeline.store.records import BatchState, JobState, Role, ShardState, Worke
 from pipeline.store.schedule_records import Event, NoticeState, Overlap, RunState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0012"
+SCHEMA_VERSION = "0013"
 
 metadata = MetaData()
 
@@ -63,6 +62,7 @@ jobs = Table(
     Column("sorts_rows", Boolean),
     Column("shards_purged_at", Double),
     Column("results_purged_at", Double),
+    Column("predicted_reuse", Double),
 )
 
 #: Of a job whose rows are sorted into shards: the whole rows as they were before, in the order of the input.
@@ -105,6 +105,7 @@ shards = Table(
     Column("cut_s", Double, nullable=False, server_default=text("0")),
     Column("encoded_at", Double),
     Column("leaders", LargeBinary),
+    Column("reused_tokens", BigInteger, nullable=False, server_default=text("0")),
 )
 
 #: Rows of encoded shards that are in no batch: they have the answers of their leaders, as soon as these are there.

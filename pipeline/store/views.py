@@ -138,14 +138,14 @@ def _jobs(moment: Callable[[_Any], _Any], field: Callable[[str], _Any]) -> Selec
     )
     shard = select(
         shards.c.job_id,
-        *(_sum(shards.c[name], name) for name in ("n_ok", "n_truncated", "n_error")),
+        *(_sum(shards.c[name], name) for name in ("n_ok", "n_truncated", "n_error", "reused_tokens")),
         func.max(shards.c.row_to).label("cut"),
     )
     of_batches = batch.group_by(batches.c.job_id).subquery("of_batches")
     of_shards = shard.group_by(shards.c.job_id).subquery("of_shards")
-    ok, truncated, errors = (
+    ok, truncated, errors, reused = (
         func.coalesce(of_batches.c[name], 0) + func.coalesce(of_shards.c[name], 0)
-        for name in ("n_ok", "n_truncated", "n_error")
+        for name in ("n_ok", "n_truncated", "n_error", "reused_tokens")
     )
     left = func.coalesce(jobs.c.n_rows, of_shards.c.cut, 0) - ok - truncated - errors
     is_cancelled = type_coerce(jobs.c.state, Text) == JobState.CANCELLED.value
@@ -160,7 +160,9 @@ def _jobs(moment: Callable[[_Any], _Any], field: Callable[[str], _Any]) -> Selec
             errors.label("errors"),
             case((is_cancelled, left), else_=0).label("cancelled"),
             case((is_cancelled, 0), else_=left).label("waiting"),
-            *(func.coalesce(of_batches.c[name], 0).label(name) for name in _TOKENS),
+            func.coalesce(of_batches.c.computed_tokens, 0).label("computed_tokens"),
+            reused.label("reused_tokens"),
+            func.coalesce(of_batches.c.output_tokens, 0).label("output_tokens"),
             jobs.c.priority,
             jobs.c.fleet,
             jobs.c.error,

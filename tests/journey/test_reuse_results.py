@@ -26,7 +26,9 @@ def test_rows_that_were_answered_before_are_copied_and_marked(home, submit, tabl
         assert (new[at].row_id, new[at].key) == (at, str(at))
         assert new[at].reused_tokens == new[at].prompt_tokens == old[before].prompt_tokens
     assert new[3].status is Status.ERROR
-    assert home.figures("again").computed_tokens < home.figures("night").computed_tokens
+    told = home.figures("again")
+    assert told.computed_tokens < home.figures("night").computed_tokens
+    assert told.computed_tokens + told.reused_tokens == told.prompt_tokens == sum(row.prompt_tokens for row in new)
     assert "; 4 of them copied from equal rows or earlier jobs" in done.stdout
     written = [json.loads(line)["copied_from"] for line in output.read_text().splitlines()]
     assert written == [row.copied_from for row in new]

@@ -69,8 +69,10 @@ def test_those_of_several_shards_are_computed_by_themselves_where_those_of_one_a
     assert sum(computed) == 6
 
 
-def test_sums_tell_what_was_computed_and_what_was_reused(home, submit, table):
-    assert submit(table(text=TEXTS)).exit_code == 0
+@pytest.mark.parametrize("shard_rows", ["2", "9"])
+def test_sums_tell_what_was_computed_and_what_was_reused(home, submit, table, shard_rows):
+    home.variables["PIPELINE_SHARD_ROWS"] = shard_rows
+    assert submit(table(text=TEXTS), "--keep-order").exit_code == 0
     figures, found = home.figures("night"), home.results("night")
     prompt_tokens = sum(row.prompt_tokens for row in found)
     assert figures.computed_tokens + figures.reused_tokens == prompt_tokens

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from pipeline.buckets import PlannedBatch
 from pipeline.rows import BatchTiming, Follower, Status
@@ -67,6 +67,7 @@ def test_followers_have_their_leaders_answer_under_their_own_names(ledger, engin
     assert check_integrity(engine, job.id) == []
     road.answer(job)
     assert not ledger.complete(job.id)
+    before = progress(engine, job.id).reused_tokens
     assert [ledger.settle(job.id) for _ in range(3)] == [1, 1, 0]
     assert ledger.complete(job.id)
     found = list(stream_results(engine, job.id))
@@ -74,7 +75,9 @@ def test_followers_have_their_leaders_answer_under_their_own_names(ledger, engin
     assert found[5] == replace(road.outcome(0), row_id=5, key="k5", reused_tokens=7, cut_tokens=8)
     assert [row.row_id for row in found] == list(range(6))
     told = progress(engine, job.id)
-    assert (told.ok, told.copied) == (6, 2)
+    assert (told.ok, told.copied, told.reused_tokens) == (6, 2, before + 2 * 7)
+    with reading(engine) as connection:
+        assert connection.scalar(text("SELECT reused_tokens FROM v_jobs")) == told.reused_tokens
     assert check_integrity(engine, job.id) == []
     assert waiting_rows(engine) == []
 
