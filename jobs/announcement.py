@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jobs.tables import counted
+from pipeline.ingest.sample import Sample
 from pipeline.order import Order
 from pipeline.prompts.shapes import shape_of
 from pipeline.spec import JobSpec
+
+if TYPE_CHECKING:
+    from pipeline.foretelling import Foretold
 
 #: Of names in a row; the others are counted.
 _NAMED = 3
@@ -44,6 +49,21 @@ def sorted_first(order: Order) -> str:
         f"not be computed again, in the input's order {order.kept:.0%}. Results keep the input's order; with "
         "--keep-order the rows do, too."
     )
+
+
+def foretold_reuse(foretold: "Foretold") -> str:
+    """What need not be computed, and which rows show that."""
+    rows = looked_at(foretold.sample)
+    return f"About {foretold.reused:.0%} of all prompt tokens will be reused, by a look at {rows}."
+
+
+def looked_at(sample: Sample) -> str:
+    """`all 20 rows`, `1,000 rows from all over the table`, `1,000 of the first 90,000 rows`."""
+    rows = counted(len(sample.rows), "row")
+    if sample.is_whole:
+        return f"all {rows}" if len(sample.rows) == sample.n_rows else f"{rows} from all over the table"
+    of_first = f"the first {counted(sample.n_rows, 'row')}"
+    return of_first if len(sample.rows) == sample.n_rows else f"{len(sample.rows):,} of {of_first}"
 
 
 def _rows(spec: JobSpec) -> str:

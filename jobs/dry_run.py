@@ -7,26 +7,24 @@ import click
 from rich.console import Console
 
 from jobs import exit_codes
-from jobs.announcement import sorted_first
+from jobs.announcement import looked_at, sorted_first
 from jobs.checkpoint import find_checkpoint
 from jobs.progress import waiting
 from jobs.tables import counted, duration, left_out, size
+from pipeline.foretelling import look
 from pipeline.inference.memory import predicted_bytes
 from pipeline.ingest.inputs import Source
-from pipeline.ingest.rows import peek
+from pipeline.ingest.sample import Sample
 from pipeline.ingest.taking import Tally
 from pipeline.means import Means, load_means
 from pipeline.order import order_that_pays
 from pipeline.prompts.choices import verdicts
-from pipeline.prompts.shapes import columns_of
 from pipeline.rehearsal import Rehearsal, rehearse
 from pipeline.reordering import Reordering, best_reordering
-from pipeline.rows import Prompt, Row
+from pipeline.rows import Prompt
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 
-#: Rows that are looked at. An input of fewer is known in full.
-_SAMPLE_ROWS = 1000
 _BAR = 40
 #: Share of all prompt tokens.
 _WORTH_TELLING = 0.05
@@ -37,25 +35,22 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
     settings.make_home()
     notes = Console(stderr=True, highlight=False)
     tally = Tally()
-    looked_at = _SAMPLE_ROWS + 1 if spec.limit is None else min(spec.limit, _SAMPLE_ROWS + 1)
-    rows = peek(source, looked_at, columns_of(spec), tally)
-    if not rows:
+    sample = look(spec, source, tally)
+    if not sample.rows:
         raise source.without_rows()
-    sample = [Row(place, str(place), values) for place, values in enumerate(rows[:_SAMPLE_ROWS])]
     checkpoint = find_checkpoint(settings.home, spec.model, spec.adapter)
     with waiting(notes, f"Loading {spec.model} ..."):
         means = load_means(spec, checkpoint, settings)
     with waiting(notes, "Timing a small batch ..."):
-        found = rehearse(spec, means, sample, settings.batch_rows)
+        found = rehearse(spec, means, sample.rows, settings.batch_rows)
         order = order_that_pays(spec, source, max(1, settings.shard_rows // len(spec.asked)))
     if order is not None:
         found = found.with_reuse(order.sorted)
     with waiting(notes, "Trying other orders of the columns ..."):
-        better = best_reordering(spec, means, sample, settings.batch_rows)
-    n_rows = None if len(rows) > _SAMPLE_ROWS else len(rows)
+        better = best_reordering(spec, means, sample.rows, settings.batch_rows)
     if source.taking is not None:
         click.echo(f"{left_out(tally.left_out, tally.read)}\n")
-    for line in _report(spec, means, sample, found, n_rows, settings.batch_rows):
+    for line in _report(spec, means, sample, found, settings.batch_rows):
         click.echo(line)
     if order is not None:
         click.echo(sorted_first(order))
@@ -65,9 +60,7 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
     return exit_codes.OK
 
 
-def _report(
-    spec: JobSpec, means: Means, sample: Sequence[Row], found: Rehearsal, n_rows: int | None, batch_rows: int
-) -> Iterator[str]:
+def _report(spec: JobSpec, means: Means, sample: Sample, found: Rehearsal, batch_rows: int) -> Iterator[str]:
     names, unit = [question.name for question in spec.questions], "prompt" if spec.questions else "row"
     adapted = f" with the adapter {spec.adapter}" if spec.adapter else ""
     as_read = f", as {spec.model}{adapted} will read it"
@@ -92,7 +85,7 @@ def _report(
         has = "has" if twins == 1 else "have"
         same = "text" if names else "prompt"
         yield f"{counted(twins, unit)} {has} the same {same} as another, and will share its answer."
-    yield from _estimate(spec, means, found, len(sample), n_rows, batch_rows)
+    yield from _estimate(spec, means, found, sample, batch_rows)
 
 
 def _failures(found: Rehearsal, names: Sequence[str]) -> Iterator[str]:
@@ -131,12 +124,11 @@ def _cuts(spec: JobSpec, found: Rehearsal) -> Iterator[str]:
         yield f"{counted(len(cut), what)} will be cut to fit (--on-too-long {spec.on_too_long}): {of_first}."
 
 
-def _estimate(
-    spec: JobSpec, means: Means, found: Rehearsal, n_sample: int, n_rows: int | None, batch_rows: int
-) -> Iterator[str]:
-    rows, count = n_sample if n_rows is None else n_rows, len(spec.asked)
-    computed = found.own_tokens + len(found.prefix)
-    of = "the input" if n_rows is not None else f"the first {counted(rows, 'row')} (there are more)"
+def _estimate(spec: JobSpec, means: Means, found: Rehearsal, sample: Sample, batch_rows: int) -> Iterator[str]:
+    rows, count = sample.n_rows, len(spec.asked)
+    computed = found.computed_tokens(rows * count)
+    of = "the input" if sample.is_whole else f"the first {counted(rows, 'row')} (there are more)"
+    of += f", by {looked_at(sample)}" if len(sample.rows) < rows else ""
     each = f" with {count} answers each" if spec.questions else ""
     yield f"Estimate for {of}: {counted(rows, 'row')}{each}, {computed:,} prompt tokens to compute,"
     longest = [min(asked.max_tokens, means.model.context) if asked.writes else 0 for asked in spec.asked]
@@ -146,6 +138,8 @@ def _estimate(
     limit = f"{spec.n} to a row, {limit} each" if spec.n > 1 else limit
     until = f" to {duration(most)}, by the length of the answers ({limit})" if written else ""
     yield f"{found.reused:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
+    if not sample.is_whole:
+        yield "Rows behind those were not looked at: they may share more or less."
     yield f"Memory beside the model: roughly {size(_batch_bytes(spec, means, found, max(longest), batch_rows))}."
     for place, asked in enumerate(spec.asked):
         for line in _task(asked, _of_question(found, place, count)):

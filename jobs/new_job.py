@@ -12,14 +12,17 @@ from jobs.session import Session
 from jobs.tables import counted
 from pipeline.admission import require_same_job
 from pipeline.errors import InputError, NotFoundError, PipelineError, RefusedError, TryAgain
+from pipeline.foretelling import Foreteller
 from pipeline.inference.checkpoint import Checkpoint
 from pipeline.ingest.inputs import Source
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 from pipeline.store.queries import find_job
 from pipeline.store.records import JobRecord
+from pipeline.store.registry import Registry
 from pipeline.store.schedule_records import RunClaim
 from pipeline.store.schedule_runs import ScheduleRuns
+from workers.prices import expected_costs
 
 
 def submit_job(settings: Settings, spec: JobSpec, source: Source, manner: Manner, run: RunClaim | None = None) -> int:
@@ -49,7 +52,8 @@ def _begin_here(
 
     means = session.load(spec, checkpoint)
     job = _create(session, spec, checkpoint, source, run, in_fleet=False)
-    _cut(session, job, spec, source, manner)
+    foreteller = Foreteller(means.vocabulary, means.model.context, means.costs, session.settings.batch_rows)
+    _cut(session, job, spec, source, manner, foreteller)
     return carry_out(session, job, spec, means, manner)
 
 
@@ -59,7 +63,9 @@ def _begin_in_fleet(
     outfit = session.load_outfit(spec, checkpoint)
     job = _create(session, spec, checkpoint, source, run, in_fleet=True)
     deliver(session, job, outfit)
-    _cut(session, job, spec, source, manner)
+    costs = expected_costs(spec, Registry(session.database))
+    foreteller = Foreteller(outfit.vocabulary, outfit.context, costs, session.settings.batch_rows)
+    _cut(session, job, spec, source, manner, foreteller)
     return hand_over(session, job, spec, manner)
 
 
@@ -88,9 +94,11 @@ def _create(
         return _create(session, renamed, checkpoint, source, run, in_fleet=in_fleet)
 
 
-def _cut(session: Session, job: JobRecord, spec: JobSpec, source: Source, manner: Manner) -> None:
+def _cut(
+    session: Session, job: JobRecord, spec: JobSpec, source: Source, manner: Manner, foreteller: Foreteller
+) -> None:
     try:
-        session.cut(job, spec, source)
+        session.cut(job, spec, source, foreteller)
     except (InputError, TryAgain, KeyboardInterrupt) as error:
         # A repaired input is another job, and a stream cannot be read a second time.
         if isinstance(error, InputError) or source.is_stream:

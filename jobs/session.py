@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from jobs.announcement import sorted_first
+from jobs.announcement import foretold_reuse, sorted_first
 from jobs.producer import producing
 from jobs.progress import waiting
 from jobs.tables import left_out
@@ -29,6 +29,7 @@ from pipeline.store.records import JobRecord, Progress
 from workers.process import Members
 
 if TYPE_CHECKING:
+    from pipeline.foretelling import Foreteller
     from pipeline.inference.checkpoint import Checkpoint
     from pipeline.means import Means
     from pipeline.outfit import Outfit
@@ -62,11 +63,11 @@ class Session:
         with waiting(self.notes, f"Reading what {spec.model} is ..."):
             return load_outfit(spec, checkpoint, self.settings)
 
-    def cut(self, job: JobRecord, spec: JobSpec, source: Source) -> None:
+    def cut(self, job: JobRecord, spec: JobSpec, source: Source, foreteller: "Foreteller | None" = None) -> None:
         """From the first row that is in no shard yet. Raises RefusedError where another process is at it."""
         present = producing(self.database, job) if job.fleet else Members(self.settings.home).joined(job.id)
         with self._alone(job), present:
-            self._cut(job, spec, source)
+            self._cut(job, spec, source, foreteller)
 
     def discard(self, job: JobRecord) -> None:
         """As if it had never been submitted. Raises RefusedError where rows of it may be answered already."""
@@ -92,13 +93,13 @@ class Session:
         except Timeout:
             raise RefusedError(f"The input of {job.name} is being read by another process; let it finish.") from None
 
-    def _cut(self, job: JobRecord, spec: JobSpec, source: Source) -> None:
+    def _cut(self, job: JobRecord, spec: JobSpec, source: Source, foreteller: "Foreteller | None") -> None:
         # It lies beside what answers, which imports torch.
         from pipeline.journey import cut_job, page_job
 
         count, pages = job.n_questions, list_pages(self.database, job.id)
         shard_rows = max(1, self.settings.shard_rows // count)
-        sorts_rows = self._sorts_rows(job, spec, source, shard_rows)
+        sorts_rows = self._sorts_rows(job, spec, source, shard_rows, foreteller)
         size, cut_rows = (len(pages[0].rows) // count, pages[-1].row_to // count) if pages else (shard_rows, 0)
         directory = self.settings.shard_directory(job.id)
         with waiting(self.notes, "Reading the input ..."):
@@ -109,15 +110,20 @@ class Session:
         if sorts_rows:
             self._sort(job, spec, directory, shard_rows)
 
-    def _sorts_rows(self, job: JobRecord, spec: JobSpec, source: Source, shard_rows: int) -> bool:
+    def _sorts_rows(
+        self, job: JobRecord, spec: JobSpec, source: Source, shard_rows: int, foreteller: "Foreteller | None"
+    ) -> bool:
         """As it was chosen when the first row of the job was read, which is now or was before."""
         if job.sorts_rows is not None or list_shards(self.database, job.id):
             return bool(job.sorts_rows)
-        with waiting(self.notes, "Looking at the first rows ..."):
+        with waiting(self.notes, "Looking at some rows ..."):
             order = order_that_pays(spec, source, shard_rows)
-        self.ledger.set_sorting(job.id, order is not None)
+            foretold = None if foreteller is None else foreteller.foretell(spec, source, order)
+        self.ledger.set_outlook(job.id, order is not None, None if foretold is None else foretold.reused)
         if order is not None:
             self.notes.print(sorted_first(order), soft_wrap=True, markup=False)
+        if foretold is not None:
+            self.notes.print(foretold_reuse(foretold), soft_wrap=True)
         return order is not None
 
     def _sort(self, job: JobRecord, spec: JobSpec, directory: str, shard_rows: int) -> None:

@@ -79,8 +79,9 @@ class Standing:
         return self.figures.reused_tokens / prompt if prompt else None
 
     @property
-    def predicted_reuse(self) -> float | None:
-        """The same, as it was planned when the rows were encoded; None where an earlier version encoded them."""
+    def planned_reuse(self) -> float | None:
+        """The same of all rows that are encoded, were what rows of a shard share computed once; None where an earlier
+        version encoded them."""
         figures = self.figures
         return share_reused(figures.prompt_tokens, figures.planned_tokens) if figures.prompt_tokens else None
 
@@ -109,7 +110,7 @@ class Standing:
                 "computed": figures.computed_tokens,
                 "reused": figures.reused_tokens,
                 "reuse_achieved": self.reuse_share,
-                "reuse_predicted": self.predicted_reuse,
+                "reuse_predicted": job.predicted_reuse,
             },
             "output_tokens": figures.output_tokens,
             "texts": {"cut": figures.cut, "neutralised": figures.neutralised},

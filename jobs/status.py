@@ -148,7 +148,8 @@ def _figures(found: Standing) -> Iterator[tuple[str, str]]:
         yield "speed", f"{found.rows_per_s:,.1f} rows/s over {duration(found.active_s)}"
     if found.reuse_share is not None:
         computed, reused = figures.computed_tokens, figures.reused_tokens
-        predicted = "" if found.predicted_reuse is None else f"; predicted: {found.predicted_reuse:.0%}"
+        foretold = found.job.predicted_reuse
+        predicted = "" if foretold is None else f"; predicted: {foretold:.0%}"
         yield "prompts", f"{computed:,} tokens computed, {reused:,} reused ({found.reuse_share:.0%}{predicted})"
     if figures.output_tokens:
         yield "answers", counted(figures.output_tokens, "token")

@@ -1,4 +1,4 @@
-"""A job's first rows, encoded: what can be told of a job, and tried out, before it is one."""
+"""Some of a job's rows, encoded: what can be told of a job, and tried out, before it is one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from datetime import datetime
 from pipeline.asking import Asking
 from pipeline.costs import Costs
 from pipeline.errors import SpecError
-from pipeline.means import Means
 from pipeline.prefix_tree import with_cuts
 from pipeline.prompts.conversation import Shape
+from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Asked, Completion, Prompt, Row
 from pipeline.sharing import Sharing, foretell, share_reused
 from pipeline.spec import JobSpec
@@ -38,12 +38,15 @@ class Excerpt:
         return share_reused(found.prompt_tokens, len(self.prefix) + found.computed_tokens)
 
 
-def encode_excerpt(spec: JobSpec, means: Means, rows: Sequence[Row], shape: Shape | None = None) -> Excerpt:
-    """With the job's own prompts, or others. Raises SpecError where none of the rows can be answered."""
-    asking = Asking(spec, means.vocabulary, means.model.context, datetime.now().astimezone(), rows, shape)
+def encode_excerpt(
+    spec: JobSpec, vocabulary: Vocabulary, context: int, rows: Sequence[Row], shape: Shape | None = None
+) -> Excerpt:
+    """With the job's own prompts, or others; `context` is the model's. Raises SpecError where none of the rows can be
+    answered."""
+    asking = Asking(spec, vocabulary, context, datetime.now().astimezone(), rows, shape)
     outcomes = asking.ask(rows)
     prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))
     if not prompts:
-        raise SpecError(f"None of the first {len(rows)} rows can be answered. The first says: {failures[0].error}")
+        raise SpecError(f"Of {len(rows):,} rows looked at, none can be answered. The first says: {failures[0].error}")
     return Excerpt(asking.prefix, prompts, tuple(asking.distinct(prompts)), failures, asking.neutralised, asking.task)

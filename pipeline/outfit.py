@@ -15,6 +15,7 @@ from pipeline.spec import JobSpec
 @dataclass(frozen=True, slots=True)
 class Outfit:
     tokenizer: Path  #: a directory on this machine
+    vocabulary: Vocabulary  #: what is in it
     context: int  #: tokens, prompt and answer together
 
 
@@ -27,4 +28,4 @@ def load_outfit(spec: JobSpec, checkpoint: Checkpoint, settings: Settings) -> Ou
     constraints = Constraints(vocabulary)
     for asked in spec.asked:
         constraints.require(asked.constraint)
-    return Outfit(directory, read_context(checkpoint, trust_remote_code=trust, embeds=spec.embeds))
+    return Outfit(directory, vocabulary, read_context(checkpoint, trust_remote_code=trust, embeds=spec.embeds))

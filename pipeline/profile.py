@@ -18,7 +18,7 @@ MAX_TOKENS = 32
 
 def profile_job(spec: JobSpec, means: Means, rows: Sequence[Row], settings: Settings) -> Profile:
     """Raises SpecError where no row can be answered at all."""
-    excerpt = encode_excerpt(spec, means, rows)
+    excerpt = encode_excerpt(spec, means.vocabulary, means.model.context, rows)
     groups = grouped(excerpt.prompts, means.costs, excerpt.task, budget(settings, None))
     batches = [Batch("profile", number, 0, 1, excerpt.prefix, prompts) for number, (_, prompts) in enumerate(groups)]
     task = changed(excerpt.task, _shortened)

@@ -1,4 +1,4 @@
-"""A job's first rows taken through encoding and one timed batch, so that its cost is known before it is paid."""
+"""Some of a job's rows taken through encoding and one timed batch, so that its cost is known before it is paid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,16 +40,22 @@ class Rehearsal:
         computed = (len(self.prefix) + self.own_tokens) * (1 - reused) / (1 - self.reused)
         return replace(self, reused=reused, own_tokens=max(0, round(computed) - len(self.prefix)))
 
+    def computed_tokens(self, rows: int) -> int:
+        """Prompt tokens to compute for so many rows like those of the sample."""
+        return len(self.prefix) + round(self._share(rows) * self.own_tokens)
+
     def seconds(self, rows: int, output_tokens: float) -> float:
         """For so many rows like those of the sample, each answered with `output_tokens`."""
-        share = rows / (len(self.prompts) + len(self.failures))
         per_row = self.own_tokens * self.prefill_s + self.n_computed * output_tokens * self.decode_s
-        return self.prefix_s + share * per_row
+        return self.prefix_s + self._share(rows) * per_row
+
+    def _share(self, rows: int) -> float:
+        return rows / (len(self.prompts) + len(self.failures))
 
 
 def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int) -> Rehearsal:
     """Nothing is recorded. Raises SpecError where no row of the sample can be answered at all."""
-    excerpt = encode_excerpt(spec, means, sample)
+    excerpt = encode_excerpt(spec, means.vocabulary, means.model.context, sample)
     task, prompts = changed(excerpt.task, _shortened), excerpt.prompts
     timed = sorted(prompts, key=lambda prompt: prompt.tokens)[len(prompts) // 4 :][:_TIMED_ROWS]
     engine = Engine(means.model, PrefixStore(0), means.vocabulary.decode, constraints=means.constraints)

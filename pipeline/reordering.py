@@ -1,4 +1,4 @@
-"""Whether rows would share more if another column came first in their prompts, tried on a job's first rows."""
+"""Whether rows would share more if another column came first in their prompts, tried on some of a job's rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +38,7 @@ def _reused(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int,
     if shape is None:
         return None
     try:
-        return encode_excerpt(spec, means, sample, shape).reused(means.costs, batch_rows)
+        excerpt = encode_excerpt(spec, means.vocabulary, means.model.context, sample, shape)
+        return excerpt.reused(means.costs, batch_rows)
     except SpecError:
         return None

@@ -2,16 +2,13 @@
 
 import json
 import logging
-import math
 import os
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 from pipeline.buckets import budget
-from pipeline.costs import Costs, usual_costs
 from pipeline.encoding import Encoded, Encoding
 from pipeline.errors import JobError, PipelineError, TryAgain
 from pipeline.ingest import token_files
@@ -33,6 +30,7 @@ from workers.lease import kept
 from workers.logs import about
 from workers.metrics.encoded import EncodedMetrics
 from workers.metrics.endpoint import new_registry, served
+from workers.prices import expected_costs
 
 _LOG = logging.getLogger(__name__)
 #: Jobs whose tokenizer and template a process keeps ready.
@@ -112,7 +110,7 @@ class TokenizerDesk:
                 raise JobError(f"{job.name} was not submitted to a fleet. Go on with it: pipeline resume {job.name}")
             vocabulary = Vocabulary(fetched(job.tokenizer, self._settings.home / "tokenizers"))
             first = find_shard(self._database, job.id, 0)
-            costs = _costs(spec, Registry(self._database))
+            costs = expected_costs(spec, Registry(self._database))
             self._encodings[job.id] = Encoding(job, spec, vocabulary, job.context, costs, self._settings, first)
         self._encodings.move_to_end(job.id)
         while len(self._encodings) > _JOBS:
@@ -165,12 +163,3 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
     heartbeat.pause_at_forks()
     with about(worker=worker_id), heartbeat.beating(), encoded.listening(), served(metrics, settings.metrics_port):
         return run_prefork(app, "tokenizer", concurrency, on_child_start=open_desk)
-
-
-def _costs(spec: JobSpec, registry: Registry) -> Costs:
-    """Estimates, for the devices that are there: which of them will answer, nobody knows yet. A deterministic job
-    shares the job's prefix alone."""
-    facts = [json.loads(worker.facts or "{}") for worker in registry.alive() if worker.role is Role.GPU]
-    kinds = {told.get("device_type") for told in facts}
-    usual = usual_costs("cpu" if kinds == {"cpu"} else "cuda")
-    return replace(usual, level_s=math.inf) if spec.deterministic else usual

@@ -28,7 +28,7 @@ def facts(found: Standing) -> Iterator[tuple[str, str]]:
             yield name, f"{tokens:,}"
     if found.reuse_share is not None:
         yield "prompt tokens reused", f"{found.reuse_share:.1%}"
-    if found.predicted_reuse is not None:
-        yield "reuse predicted", f"{found.predicted_reuse:.1%}"
+    if found.job.predicted_reuse is not None:
+        yield "reuse predicted", f"{found.job.predicted_reuse:.1%}"
     yield "model", str(json.loads(found.job.spec_json)["model"])
     yield "submitted, in UTC", f"{datetime.fromtimestamp(found.job.submitted_at, UTC):%Y-%m-%d %H:%M}"

@@ -13,6 +13,7 @@ from jobs.tables import duration
 from pipeline.sharing import share_reused
 from pipeline.store.course import PADDING_PARTS, Course, Interval, WorkerCourse
 from pipeline.store.queries import STAGES, TOKENS
+from pipeline.store.records import Progress
 
 #: Bars of a histogram, at most, and what are round widths for one.
 _BARS, _WIDTHS = 24, (1.0, 2.0, 5.0, 10.0)
@@ -37,14 +38,14 @@ class Figure:
     legend: tuple[tuple[str, int], ...] = ()
 
 
-def figures(course: Course) -> Iterator[Figure]:
-    """Those that there is something to show in."""
+def figures(course: Course, predicted_reuse: float | None = None) -> Iterator[Figure]:
+    """Those that there is something to show in; `predicted_reuse` is a share of all prompt tokens."""
     if course.intervals:
         yield _throughput(course)
         yield _tokens(course)
         yield _stages(course)
     if course.figures.computed_tokens + course.figures.reused_tokens:
-        yield _reuse(course)
+        yield _reuse(course.figures, predicted_reuse)
     if course.prompt_lengths:
         yield _lengths("Lengths of prompts", "prompt", course.prompt_lengths)
     if any(course.answer_lengths):
@@ -102,15 +103,15 @@ def _stages(course: Course) -> Figure:
     return Figure(title, told, plot, ("stage", "seconds", "share of work"), rows, legend)
 
 
-def _reuse(course: Course) -> Figure:
+def _reuse(figures: Progress, predicted: float | None) -> Figure:
     title = "Prompt tokens reused"
-    figures = course.figures
-    shares = {"achieved": share_reused(figures.computed_tokens + figures.reused_tokens, figures.computed_tokens)}
+    prompt_tokens = figures.computed_tokens + figures.reused_tokens
+    shares = {"achieved": share_reused(prompt_tokens, figures.computed_tokens)}
     rows: list[tuple[str | float, ...]] = [("achieved", figures.computed_tokens, figures.reused_tokens)]
-    if figures.prompt_tokens:
-        planned = figures.planned_tokens
-        shares = {"predicted": share_reused(figures.prompt_tokens, planned)} | shares
-        rows.insert(0, ("predicted", planned, figures.prompt_tokens - planned))
+    if predicted is not None:
+        shares = {"predicted": predicted} | shares
+        reused = round(predicted * prompt_tokens)
+        rows.insert(0, ("predicted", prompt_tokens - reused, reused))
     told = ", ".join(f"{name}: {share:.1%}" for name, share in shares.items())
     told = f"Share of all prompt tokens that did not have to be computed. {told.capitalize()}."
     series = [

@@ -45,7 +45,7 @@ def report_page(
         bottleneck=bottleneck(course.figures, fleet=found.job.fleet),
         remarks=[remark for remark in remarks if remark],
         facts=list(facts(found)),
-        figures=list(figures(course)),
+        figures=list(figures(course, found.job.predicted_reuse)),
         errors=course.errors,
         texts=texts,
         refresh_s=refresh_s,

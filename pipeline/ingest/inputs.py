@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -53,6 +53,14 @@ class Source:
         """Whether reading this again may give other rows or another order, and the digest does not tell."""
         return not all(isinstance(part, InputFile) for part, _ in self.parts)
 
+    def require_more_than_one_reading(self) -> None:
+        """Raises InputError for standard input, which a look would consume."""
+        if self.is_stream:
+            raise InputError(
+                "Standard input cannot be looked at before it is answered: it can be read only once. "
+                "Write it to a file first, such as rows.jsonl."
+            )
+
     def columns(self) -> list[str]:
         return list(self.schema.names)
 
@@ -65,7 +73,7 @@ class Source:
             facts.update(f"{part.facts()}\n".encode(errors="surrogateescape"))
         return facts.hexdigest()
 
-    def batches(self, tally: Tally | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def batches(self, tally: Tally | None = None) -> Generator[tuple[str, pa.RecordBatch]]:
         """All rows that are taken, in the common schema, with the name of the file that they are from.
 
         Raises InputError.

@@ -6,7 +6,6 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.errors import InputError
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.paths import ColumnPath, find_path
 from pipeline.ingest.places import opened
@@ -23,11 +22,7 @@ def peek(source: Source, count: int, paths: Sequence[str] = (), tally: Tally | N
 
     Raises InputError for standard input, which a look would consume.
     """
-    if source.is_stream:
-        raise InputError(
-            "Standard input cannot be looked at before it is answered: it can be read only once. "
-            "Write it to a file first, such as rows.jsonl."
-        )
+    source.require_more_than_one_reading()
     columns = [find_path(source.schema, name) for name in dict.fromkeys([*source.columns(), *paths])]
     return list(islice(as_dicts((batch for _, batch in source.batches(tally)), columns), count))
 

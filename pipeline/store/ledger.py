@@ -67,10 +67,10 @@ class Ledger:
         with writing(self._engine) as connection:
             lifecycle.set_tokenizer(connection, job_id, location, context)
 
-    def set_sorting(self, job_id: str, sorts_rows: bool) -> None:
+    def set_outlook(self, job_id: str, sorts_rows: bool, predicted_reuse: float | None = None) -> None:
         """Before the first page or shard; whoever goes on with the job goes on with this."""
         with writing(self._engine) as connection:
-            lifecycle.set_sorting(connection, job_id, sorts_rows)
+            lifecycle.set_outlook(connection, job_id, sorts_rows, predicted_reuse)
 
     def add_page(self, job_id: str, page_no: int, path: str, row_from: int, row_to: int) -> None:
         """Raises RefusedError where the job is no longer being cut."""

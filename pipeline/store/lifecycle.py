@@ -180,8 +180,8 @@ def revive(connection: Connection, job_id: str) -> None:
     set_job(connection, job_id, state=state, finished_at=None, error=None)
 
 
-def set_sorting(connection: Connection, job_id: str, sorts_rows: bool) -> None:
-    set_job(connection, job_id, sorts_rows=sorts_rows)
+def set_outlook(connection: Connection, job_id: str, sorts_rows: bool, predicted_reuse: float | None) -> None:
+    set_job(connection, job_id, sorts_rows=sorts_rows, predicted_reuse=predicted_reuse)
 
 
 def set_tokenizer(connection: Connection, job_id: str, location: str, context: int) -> None:

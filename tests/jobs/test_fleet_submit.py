@@ -157,6 +157,7 @@ def test_with_keep_order_they_are_not(desk, submit, far_apart):
     assert "sorted" not in submit("--keep-order", **BROKER).stderr
     job = find_job(desk.database, "night")
     assert (job.sorts_rows, len(list_shards(desk.database, job.id))) == (False, 6)
+    assert job.predicted_reuse > 0.6
     assert submit(**BROKER).exit_code == 0  # it is the same job
 
 

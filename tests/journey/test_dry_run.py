@@ -1,8 +1,11 @@
 """`--dry-run` shows what the model will read and what the job will cost, and leaves nothing behind."""
 
 import re
+import sqlite3
 
 import pytest
+
+from pipeline import foretelling
 
 
 @pytest.fixture
@@ -104,12 +107,29 @@ def test_labels_take_one_time_only(submit, rows):
     assert re.search(r"of all prompt tokens reused, [\d.]+ s, as timed here just now\.\n", shown)
 
 
-def test_of_a_large_input_only_the_head_is_looked_at(submit, table):
-    rows = table(text=[f"text {place}" for place in range(1001)])
-    shown = submit(rows, "--dry-run").stdout
-    assert "Estimate for the first 1,000 rows (there are more): 1,000 rows, " in shown
-    limited = submit(rows, "--dry-run", "--limit", "5").stdout
+def test_of_a_large_input_some_rows_from_all_over_it_are_looked_at(submit, table, monkeypatch):
+    """A third of it has the same page. No row's text has a length of its own, so that the estimate is exact."""
+    monkeypatch.setattr(foretelling, "_SAMPLE_ROWS", 48)
+    pages = ["A long text to read. " * 5 if place < 80 else f"{place:<105}" for place in range(240)]
+    rows = table(page=pages)
+    flags = ("--raw", "--prompt", "{page}", "--choices", "a,b", "--no-dedupe")
+    shown = submit(rows, "--dry-run", *flags).stdout
+    assert "Estimate for the input, by 40 rows from all over the table: 240 rows, " in shown
+    told = int(re.search(r"(\d+)% of all prompt tokens reused", shown)[1])
+    assert told == pytest.approx(32, abs=5)
+    limited = submit(rows, "--dry-run", *flags, "--limit", "5").stdout
     assert "Estimate for the input: 5 rows, " in limited
+
+
+def test_where_only_the_beginning_was_looked_at_it_is_said(submit, tmp_path, monkeypatch):
+    monkeypatch.setattr(foretelling, "_SAMPLE_ROWS", 32)
+    with sqlite3.connect(tmp_path / "rows.db") as connection:
+        connection.execute("CREATE TABLE rows (text TEXT)")
+        connection.executemany("INSERT INTO rows VALUES (?)", [("a",)] * 3000)
+    connection.close()
+    shown = submit("--sql", "SELECT * FROM rows", "--from", f"sqlite:///{tmp_path}/rows.db", "--dry-run").stdout
+    assert re.search(r"Estimate for the first [\d,]+ rows \(there are more\), by 32 of the first [\d,]+ rows: ", shown)
+    assert "\nRows behind those were not looked at: they may share more or less.\n" in shown
 
 
 def test_nothing_is_recorded(home, submit, rows):
@@ -128,7 +148,7 @@ def test_standard_input_cannot_be_rehearsed(submit, told):
 
 def test_when_no_row_can_be_answered_it_says_why(submit, table, told):
     assert told(submit(table(text=["x" * 600, None]), "--dry-run"), 2).startswith(
-        "None of the first 2 rows can be answered. The first says: The prompt has 624 tokens; "
+        "Of 2 rows looked at, none can be answered. The first says: The prompt has 624 tokens; "
     )
 
 

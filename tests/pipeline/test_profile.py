@@ -29,7 +29,7 @@ def means(spec, settings):
 
 def test_rows_that_can_be_answered_are_in_batches_of_the_jobs_size(spec, means, settings):
     found = profile_job(spec, means, ROWS, settings)
-    excerpt = encode_excerpt(spec, means, ROWS)
+    excerpt = encode_excerpt(spec, means.vocabulary, means.model.context, ROWS)
     assert [prompt.row_id for prompt in excerpt.prompts] == [0, 2, 4]
     assert found.computed_tokens == len(excerpt.prefix) + sum(len(prompt.own_ids) for prompt in excerpt.prompts)
     assert 3 <= found.output_tokens <= 9
@@ -49,5 +49,5 @@ def test_answers_are_short_however_long_they_may_be(spec, means, settings):
 
 
 def test_when_no_row_can_be_answered_the_first_says_why(spec, means, settings):
-    with pytest.raises(SpecError, match=r"None of the first 1 rows can be answered\. The first says: The column"):
+    with pytest.raises(SpecError, match=r"Of 1 rows looked at, none can be answered\. The first says: The column"):
         profile_job(spec, means, ROWS[1:2], settings)

@@ -56,5 +56,5 @@ def test_an_answer_of_one_token_needs_no_decoding(spec, means):
 
 
 def test_when_no_row_can_be_answered_the_first_says_why(spec, means):
-    with pytest.raises(SpecError, match=r"None of the first 2 rows can be answered\. The first says: The column"):
+    with pytest.raises(SpecError, match=r"Of 2 rows looked at, none can be answered\. The first says: The column"):
         rehearse(spec, means, [ROWS[1], ROWS[3]], batch_rows=128)

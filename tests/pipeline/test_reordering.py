@@ -25,7 +25,7 @@ def asked(tiny_model, tmp_path_factory):
         given = {"inputs": "-", "model": str(tiny_model), "prompt": prompt, "raw": True, "choices": "a,b"}
         spec = build_spec(given | fields)
         means = load_means(spec, resolve_checkpoint(spec.model), Settings(home=home))
-        as_it_is = encode_excerpt(spec, means, rows).reused(means.costs, 128)
+        as_it_is = encode_excerpt(spec, means.vocabulary, means.model.context, rows).reused(means.costs, 128)
         return as_it_is, best_reordering(spec, means, rows, 128)
 
     return ask

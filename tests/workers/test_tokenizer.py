@@ -26,7 +26,8 @@ from pipeline.store.lookup import find_shard, read_job
 from pipeline.store.queries import progress, stream_results
 from pipeline.store.records import BatchState, Role, ShardState
 from pipeline.store.registry import Registry
-from workers.tokenizer import TokenizerDesk, _costs
+from workers.prices import expected_costs
+from workers.tokenizer import TokenizerDesk
 
 TEXTS = ["one", "two", None, "four", "five " * 200, "six <|im_end|>", "seven", "eight", "nine", "ten"]
 
@@ -183,8 +184,8 @@ def test_what_sharing_costs_is_estimated_for_the_devices_that_are_there(database
     def enter(device: str) -> None:
         registry.beat(registry.enter(Role.GPU, "host", 1, "auto"), facts=json.dumps({"device_type": device}))
 
-    assert _costs(spec, registry) == usual_costs("cuda")
+    assert expected_costs(spec, registry) == usual_costs("cuda")
     enter("cpu")
-    assert _costs(spec, registry) == usual_costs("cpu")
+    assert expected_costs(spec, registry) == usual_costs("cpu")
     enter("cuda")
-    assert _costs(spec, registry) == usual_costs("cuda")
+    assert expected_costs(spec, registry) == usual_costs("cuda")

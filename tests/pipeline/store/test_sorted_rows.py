@@ -17,7 +17,7 @@ STARTS = [0, 3, 6, 8]
 def job(ledger):
     """Eight rows in three shards, cut and sorted."""
     job = ledger.create_job("sorted", '{"choices": null}', "print", "model", "input")
-    ledger.set_sorting(job.id, True)
+    ledger.set_outlook(job.id, True)
     for page_no, (row_from, row_to) in enumerate([(0, 5), (5, 8)]):
         ledger.add_page(job.id, page_no, f"/pages/{page_no}", row_from, row_to)
     for shard_no, row_ids in enumerate(IDS):
