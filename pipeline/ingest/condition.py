@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.errors import InputError
 from pipeline.ingest import masks
-from pipeline.ingest.expression import Expression, Literal, like_as
+from pipeline.ingest.expression import Literal, like_as, read
 from pipeline.ingest.masks import Mask, bound
 from pipeline.ingest.paths import ColumnPath, find_path
 
@@ -29,7 +29,7 @@ class Condition:
     @classmethod
     def parse(cls, text: str, schema: pa.Schema) -> "Condition":
         """Raises SpecError with the place of a fault, or InputError for a column that is not there."""
-        return cls(Expression(text, _OfBatches(schema)).whole())
+        return cls(read(text, _OfBatches(schema)))
 
     def fulfilled(self, batch: pa.RecordBatch) -> pa.Array:
         """True or false for each row. Raises InputError where a row's value cannot be compared."""

@@ -54,6 +54,12 @@ def like_as(pattern: str, wild: Mapping[str, str], escaped: Callable[[str], str]
     )
 
 
+def read(text: str, meaning: Meaning[Column, Part]) -> Part:
+    """Raises SpecError with the place of a fault before any column is looked for, and what the meaning raises."""
+    columns_of(text)
+    return Expression(text, meaning).whole()
+
+
 def columns_of(text: str) -> list[str]:
     """The names that it asks of, each once. Raises SpecError where it cannot be read."""
     names = _Names()

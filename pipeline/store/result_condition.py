@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.types import Enum
 
 from pipeline.errors import SpecError, nearest
-from pipeline.ingest.expression import Expression, Literal, columns_of, like_as
+from pipeline.ingest.expression import Literal, columns_of, like_as, read
 from pipeline.store.column_types import AnyText
 from pipeline.store.schema import results
 
@@ -51,7 +51,7 @@ def asks_results_alone(text: str) -> bool:
 
 def result_condition(text: str, engine: Engine) -> ResultCondition:
     """Raises SpecError with the place of a fault, for a column that is not there, or a comparison without a meaning."""
-    return Expression(text, _OfResults(_DIALECTS[engine.dialect.name])).whole()
+    return read(text, _OfResults(_DIALECTS[engine.dialect.name]))
 
 
 @dataclass(frozen=True, slots=True)

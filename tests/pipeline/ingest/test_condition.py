@@ -133,6 +133,7 @@ def fault(text: str) -> str:
         ("(n = 1", "--where cannot be read at its end: there should be )."),
         ("n = 1; drop", "--where cannot be read at character 6 (;): there should be a column, a value or one of"),
         ("n = 'a", '--where cannot be read at character 5 (\'): there should be a quote that is closed.'),
+        ("starz >", "--where cannot be read at its end: there should be a number, a text in single quotes"),
         ("", "--where cannot be read at its end: there should be a column's name"),
         ("4 < n", "--where cannot be read at character 1 (4): there should be a column's name"),
         ("n is 4", "--where cannot be read at character 6 (4): there should be null."),

@@ -91,6 +91,7 @@ def test_the_same_fulfil_it_where_they_are_looked_at_one_by_one(engine, job):
             "answered_at > 5",
             "--where compares answered_at, which is a time, with 5, and that has no meaning. Write '20",
         ),
+        ("labl >", "--where cannot be read at its end: there should be a number"),
         ("label = 'a'; DROP TABLE results", "--where cannot be read at character 12 (;)"),
     ],
 )
