@@ -21,10 +21,22 @@ def template_fields(body: Body) -> Fields:
 def written(messages: object) -> str:
     """As JSON, the arguments of functions that were called as objects, which is how chat templates take them.
 
-    What is wrong with a message is told when its row is read.
+    Raises RowError for what has no messages, or one without a content. What else is wrong with a message is told when
+    its row is read.
     """
-    found = [_with_arguments(message) for message in messages] if isinstance(messages, list) else messages
-    return json.dumps(found, ensure_ascii=False)
+    if not isinstance(messages, list):
+        raise RowError("messages", "messages must be a list of messages.")
+    if not messages:
+        raise RowError("messages", "messages is empty. Give at least one message.")
+    for place, message in enumerate(messages):
+        _require_content(place, message)
+    return json.dumps([_with_arguments(message) for message in messages], ensure_ascii=False)
+
+
+def _require_content(place: int, message: Any) -> None:
+    """Raises RowError. A message may call tools instead."""
+    if isinstance(message, dict) and message.get("content") is None and not message.get("tool_calls"):
+        raise RowError("messages", f"messages[{place}].content is {'null' if 'content' in message else 'missing'}.")
 
 
 def _with_arguments(message: Any) -> Any:

@@ -33,13 +33,14 @@ def read_request(data: bytes, line: int, usual: Usual) -> Request | Refusal:
     try:
         entry = _entry(data)
         custom_id = _custom_id(entry)
+        _require_text(data, entry)
         if too_deep(data) is not None:
             raise RowError("invalid_request", f"The line is nested more than {MOST_LEVELS} deep. Make it flatter.")
         if entry.get("method", "POST") != "POST":
             raise RowError("invalid_method", f"method must be POST, not {entry['method']!r}.")
         return Request(line, custom_id, *read_body(entry.get("url"), entry.get("body"), usual))
     except UnicodeError:
-        return Refusal(line, None, "invalid_text", f"Line {line} is not text, or holds half of a surrogate pair.")
+        return Refusal(line, custom_id, "invalid_text", f"Line {line} is not text, or holds half of a surrogate pair.")
     except (ValueError, RecursionError) as error:
         return Refusal(line, None, "invalid_json_line", f"Line {line} is not JSON: {error}.")
     except RowError as error:
@@ -48,16 +49,21 @@ def read_request(data: bytes, line: int, usual: Usual) -> Request | Refusal:
 
 def _entry(data: bytes) -> Body:
     """Raises UnicodeError for what is no text, and ValueError or RecursionError for what is no JSON."""
-    entry = json.loads(data.decode(), parse_float=_number, parse_constant=_number)
+    return as_object(json.loads(data.decode(), parse_float=_number, parse_constant=_number), "The line")
+
+
+def _require_text(data: bytes, entry: Body) -> None:
+    """Raises UnicodeError for half of a surrogate pair."""
     if b"\\u" in data:  # which can write what no text has
         json.dumps(entry, ensure_ascii=False).encode()
-    return as_object(entry, "The line")
 
 
 def _custom_id(entry: Body) -> str:
+    """Raises RowError, or UnicodeError for what is no text."""
     custom_id = entry.get("custom_id")
     if not isinstance(custom_id, str) or not custom_id:
         raise RowError("missing_custom_id", "custom_id must be a text of your own, other on each line.")
+    custom_id.encode()
     return custom_id
 
 

@@ -22,7 +22,23 @@ def test_messages_stay_as_they_are_but_for_the_arguments_of_calls() -> None:
         assert json.loads(written(called(kept))) == called(kept)
 
 
-@pytest.mark.parametrize("strange", [None, 5, "a", [], [1], [{"tool_calls": 1}], [{"tool_calls": [1, {}]}]])
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        (None, "messages must be a list of messages."),
+        ("a", "messages must be a list of messages."),
+        ([], "messages is empty. Give at least one message."),
+        ([{"role": "user", "content": None}], "messages[0].content is null."),
+        ([{"content": "a"}, {"role": "user"}], "messages[1].content is missing."),
+    ],
+)
+def test_what_has_no_messages_or_no_content_is_told_by_its_name_in_the_body(messages: Any, why: str) -> None:
+    with pytest.raises(RowError) as caught:
+        written(messages)
+    assert (caught.value.error_type, str(caught.value)) == ("messages", why)
+
+
+@pytest.mark.parametrize("strange", [[1], [{"tool_calls": 1}], [{"tool_calls": [1, {}]}]])
 def test_what_is_no_list_of_messages_is_left_to_its_row(strange: Any) -> None:
     assert json.loads(written(strange)) == strange
 

@@ -37,7 +37,8 @@ def test_a_request() -> None:
         ({"url": "/v1/score"}, "a", "invalid_url"),
         ({"body": None}, "a", "invalid_request"),
         ({"body": []}, "a", "invalid_request"),
-        ({"body": {"prompt": "half: \ud800"}}, None, "invalid_text"),
+        ({"body": {"prompt": "half: \ud800"}}, "a", "invalid_text"),
+        ({"custom_id": "\ud800"}, None, "invalid_text"),
     ],
 )
 def test_a_line_that_is_no_request(entry: dict[str, Any], custom_id: str | None, code: str) -> None:
