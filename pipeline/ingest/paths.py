@@ -46,10 +46,21 @@ def find_path(schema: pa.Schema, name: str) -> ColumnPath:
         raise InputError(f'The input has no column "{name}".{hint} Its columns are: {", ".join(schema.names)}.')
     steps = tuple(name.removeprefix(column).split(".")[1:])
     kind, sofar = schema.field(column).type, column
+    if steps and pa.types.is_string(kind):
+        raise _within_text(column, steps)
     for step in steps:
         kind = _type_of(kind, step, sofar)
         sofar = f"{sofar}.{step}"
     return ColumnPath(name, column, steps, kind)
+
+
+def _within_text(column: str, steps: Sequence[str]) -> InputError:
+    keys = [step if step.isdigit() else f"'{step}'" for step in steps]
+    part = "".join(f"->{key}" for key in keys[:-1])
+    return InputError(
+        f'The column "{column}" is string, which has no part "{steps[0]}". JSON of a database comes as text: '
+        f"where this is that, select the part as a column of its own, such as {column}{part}->>{keys[-1]} AS part."
+    )
 
 
 def _other_delimiter(names: Sequence[str]) -> str | None:

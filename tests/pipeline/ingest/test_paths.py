@@ -88,6 +88,15 @@ def test_a_path_that_leads_nowhere(name: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+def test_json_that_comes_as_text_is_to_be_taken_apart_where_it_comes_from() -> None:
+    with pytest.raises(InputError) as caught:
+        find_path(pa.schema([("j", pa.string())]), "j.x.0.y")
+    assert str(caught.value) == (
+        'The column "j" is string, which has no part "x". JSON of a database comes as text: where this is that, '
+        "select the part as a column of its own, such as j->'x'->0->>'y' AS part."
+    )
+
+
 def test_an_input_without_columns() -> None:
     with pytest.raises(InputError, match="The input is empty: it has neither columns nor rows"):
         find_path(pa.schema([]), "text")
