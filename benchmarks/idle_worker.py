@@ -19,7 +19,8 @@ from pipeline.store.ledger import Ledger
 from pipeline.store.records import Claim, Role
 from pipeline.store.registry import Registry
 from workers.broker.app import ANSWER, make_app
-from workers.broker.celery_worker import run_solo
+from workers.broker.celery_worker import Listener, run_solo
+from workers.contact import Contact
 from workers.hands import Hands
 from workers.heartbeat import Heartbeat
 from workers.tally import Tally
@@ -60,7 +61,8 @@ def main() -> None:
     app = make_app(settings.required_broker_url())
     app.task(name=ANSWER)(hands.receive)
     with Heartbeat(registry, worker_id, tally.facts).beating(), hands.working():
-        sys.exit(run_solo(app, "gpu", on_stop=hands.stop))
+        contact = Contact(settings.required_broker_url())
+        sys.exit(run_solo(app, "gpu", Listener(contact.made, contact.lost), on_stop=hands.stop))
 
 
 if __name__ == "__main__":

@@ -118,6 +118,16 @@ def _all_failed(now: Situation, role: Role, waiting: int) -> str | None:
     return f"All {role} workers have given up, the last one on {newest.host}: {newest.note or 'it did not say why.'}"
 
 
+def _all_blocked(now: Situation) -> str | None:
+    """Alive, and each of them knows why it does nothing: its broker is away, its disk is full."""
+    for role, _ in _awaited(now):
+        alive = now.fleet.alive(role)
+        if alive and all(worker.state is WorkerState.BLOCKED for worker in alive):
+            newest = max(alive, key=lambda worker: worker.seen_at)
+            return f"No {role} worker can go on, the last one on {newest.host} because of this: {newest.note}"
+    return None
+
+
 def _loading(now: Situation) -> str | None:
     loading = [worker for worker in now.fleet.alive(Role.GPU) if worker.state in _NOT_READY]
     if not now.batches_waiting or not loading or len(loading) < len(now.fleet.alive(Role.GPU)):
@@ -143,6 +153,35 @@ def _job_of(worker: WorkerRecord, now: Situation) -> JobRecord | None:
     return job if is_before else None
 
 
+def _nobody_takes(now: Situation) -> str | None:
+    """Workers that hear another broker than the dispatcher rings are well, and so is it."""
+    for role, is_free in _awaited(now):
+        alive, dispatcher = now.fleet.alive(role), now.fleet.dispatcher
+        queued = (now.fleet.queued or {}).get(role, 0)
+        if alive and is_free and queued and dispatcher is not None:
+            hosts = ", ".join(sorted({worker.host for worker in alive}))
+            wait = "1 message waits" if queued == 1 else f"{queued:,} messages wait"
+            return (
+                f"{wait} in the broker for {role} workers, and none that lives (on {hosts}) takes it. See that "
+                f"PIPELINE_BROKER_URL names the same Redis there as for the dispatcher on {dispatcher.host}, and "
+                "start them again."
+            )
+    return None
+
+
+def _awaited(now: Situation) -> Iterator[tuple[Role, bool]]:
+    """The workers that something of the job waits for, and whether all of them have nothing to do. Tokenizers do not
+    tell at what they are, so that another job may be it."""
+    if now.shards_waiting:
+        yield Role.TOKENIZER, not any(_is_open(job) for job in now.jobs.values() if job.id != now.job.id)
+    if now.batches_waiting:
+        yield Role.GPU, all(worker.state is WorkerState.IDLE for worker in now.fleet.alive(Role.GPU))
+
+
+def _is_open(job: JobRecord) -> bool:
+    return job.fleet and job.paused_at is None and job.state in (JobState.CUTTING, JobState.RUNNING)
+
+
 def _no_producer(now: Situation) -> str | None:
     if now.job.state is not JobState.CUTTING or now.fleet.producer_of(now.job.id) is not None:
         return None
@@ -160,7 +199,9 @@ _CAUSES: tuple[Callable[[Situation], str | None], ...] = (
     _no_gpu,
     _tokenizers_failed,
     _gpus_failed,
+    _all_blocked,
     _loading,
     _busy_elsewhere,
+    _nobody_takes,
     _no_producer,
 )

@@ -70,7 +70,7 @@ class Dispatcher:
         self._dispatch, self._registry, self._doorbell, self._settings = dispatch, registry, doorbell, settings
         self._clock = clock
         self._tokens, self._credit = TokenFiles(), Credit()
-        self._sight = Sight()
+        self._sight, self._told = Sight(), False
         self.recovered = Recovered()  #: all since it started
         self._recovered_at = -math.inf
         self._trusts_leases_from = -math.inf
@@ -103,7 +103,7 @@ class Dispatcher:
 
     def _recover(self) -> None:
         """What expired or was lost is pending again; what is finished is done."""
-        self._sight = self._look()
+        self._see(self._look())
         trusts_leases = self._clock() >= self._trusts_leases_from
         recovered = self._dispatch.recover(self._lost_after_s(), trusts_leases=trusts_leases)
         self.recovered += recovered
@@ -133,6 +133,16 @@ class Dispatcher:
             )
             return Sight(full, queued, used, maximum)
         return Sight(None, queued, used, maximum)
+
+    def _see(self, sight: Sight) -> None:
+        """A broker that answers, and takes nothing, is in trouble all the time: its good looks last for one look."""
+        was_well, self._sight = self._sight.trouble is None, sight
+        if sight.trouble is not None and not self._told:
+            _LOG.warning("Nothing is handed out. %s", sight.trouble)
+            self._told = True
+        elif sight.trouble is None and was_well and self._told:
+            _LOG.warning("The broker can be used again.")
+            self._told = False
 
     def _meet_epoch(self) -> None:
         """A broker that has none lost all that was sent, or is new; whoever gives it one has it sent again."""
@@ -175,7 +185,7 @@ class Dispatcher:
             try:
                 self._credit.sent(self._doorbell.ring_batch(bell.job_id, bell.batch_no, payload))
             except TryAgain as error:
-                self._sight = Sight(str(error))
+                self._see(Sight(str(error)))
                 self._dispatch.unenqueue(bells[place:])
                 return
 
@@ -194,7 +204,7 @@ class Dispatcher:
             try:
                 self._doorbell.ring_shard(job_id, shard_no)
             except TryAgain as error:
-                self._sight = Sight(str(error))
+                self._see(Sight(str(error)))
                 self._dispatch.unenqueue_shards(shards[place:])
                 return
 

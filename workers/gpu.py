@@ -23,7 +23,8 @@ from pipeline.store.ledger import Ledger
 from pipeline.store.records import Role
 from pipeline.store.registry import Registry
 from workers.broker.app import ANSWER, make_app
-from workers.broker.celery_worker import run_solo
+from workers.broker.celery_worker import Listener, run_solo
+from workers.contact import Contact
 from workers.guard import TRY_AGAIN
 from workers.hands import Hands
 from workers.heartbeat import Heartbeat
@@ -44,7 +45,8 @@ def run_gpu(settings: Settings, device: str) -> int:
     ledger, registry, tally = Ledger(database), Registry(database), Tally()
     worker_id = registry.enter(Role.GPU, socket.gethostname(), os.getpid(), device)
     _tell_device(registry, worker_id, device)
-    heartbeat = Heartbeat(registry, worker_id, tally.facts)
+    contact = Contact(settings.required_broker_url())
+    heartbeat = Heartbeat(registry, worker_id, lambda: contact.told_in(tally.facts()))
 
     @contextmanager
     def loading(job_id: str, model: str) -> Iterator[None]:
@@ -67,7 +69,7 @@ def run_gpu(settings: Settings, device: str) -> int:
         app = make_app(settings.required_broker_url())
         app.task(name=ANSWER)(hands.receive)
         with hands.working():
-            return run_solo(app, "gpu", on_stop=hands.stop)
+            return run_solo(app, "gpu", Listener(contact.made, contact.lost), on_stop=hands.stop)
 
 
 def _both(metrics: AnsweredMetrics, traces: Witness) -> Witness:

@@ -24,7 +24,8 @@ from pipeline.store.queries import recent_rate
 from pipeline.store.records import JobRecord, Role, ShardClaim, WorkerState
 from pipeline.store.registry import News, Registry
 from workers.broker.app import ENCODE, make_app
-from workers.broker.celery_worker import run_prefork
+from workers.broker.celery_worker import Listener, run_prefork
+from workers.contact import Contact
 from workers.heartbeat import Heartbeat
 from workers.lease import kept
 from workers.logs import about
@@ -135,7 +136,8 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
     registry = Registry(database)
     worker_id = registry.enter(Role.TOKENIZER, socket.gethostname(), os.getpid())
     news = News(state=WorkerState.BUSY, facts=json.dumps({"concurrency": concurrency}))
-    heartbeat = Heartbeat(registry, worker_id, lambda: news)
+    contact = Contact(settings.required_broker_url())
+    heartbeat = Heartbeat(registry, worker_id, lambda: contact.told_in(news))
     app = make_app(settings.required_broker_url())
     # Opened where they are used: connections are not to be shared with the processes of the pool.
     desks: list[TokenizerDesk] = []
@@ -162,4 +164,5 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
     heartbeat.beat()
     heartbeat.pause_at_forks()
     with about(worker=worker_id), heartbeat.beating(), encoded.listening(), served(metrics, settings.metrics_port):
-        return run_prefork(app, "tokenizer", concurrency, on_child_start=open_desk)
+        listener = Listener(contact.made, contact.lost)
+        return run_prefork(app, "tokenizer", listener, concurrency, on_child_start=open_desk)

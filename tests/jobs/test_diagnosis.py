@@ -1,5 +1,6 @@
 """What holds a job up, case by case, over records alone."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -108,6 +109,40 @@ def test_where_all_workers_failed_the_last_one_says_why(role, waiting):
 def test_one_living_worker_is_enough():
     failed = worker(Role.GPU, WorkerState.FAILED, note="It broke.")
     assert told(DISPATCHER, failed, GPU, batches=1) is None
+
+
+@pytest.mark.parametrize(("role", "waiting"), [(Role.TOKENIZER, "shards"), (Role.GPU, "batches")])
+def test_where_all_that_live_are_blocked_the_last_one_says_why(role, waiting):
+    blocked = [worker(role, WorkerState.BLOCKED, seen=seen, note=f"Away since {seen:.0f}.") for seen in (1.0, 2.0)]
+    assert told(DISPATCHER, *blocked, **{waiting: 1}) == (
+        f"No {role} worker can go on, the last one on far because of this: Away since 1."
+    )
+    assert told(DISPATCHER, *blocked, worker(role), **{waiting: 1}) is None
+    assert told(DISPATCHER, *blocked, TOKENIZER, GPU) is None
+
+
+def ringing(**queued):
+    return replace(DISPATCHER, facts=json.dumps({"queued": {"gpu": 0, "tokenizer": 0, **queued}}))
+
+
+@pytest.mark.parametrize(("one", "waiting"), [(TOKENIZER, "shards"), (GPU, "batches")])
+def test_messages_that_nobody_takes(one, waiting):
+    assert told(ringing(**{one.role: 1}), one, **{waiting: 1}) == (
+        f"1 message waits in the broker for {one.role} workers, and none that lives (on far) takes it. See that "
+        "PIPELINE_BROKER_URL names the same Redis there as for the dispatcher on far, and start them again."
+    )
+    assert told(ringing(**{one.role: 1200}), one, **{waiting: 1}).startswith("1,200 messages wait")
+    assert told(ringing(), one, **{waiting: 1}) is None
+    assert told(ringing(**{one.role: 1}), one) is None
+
+
+def test_messages_wait_where_workers_have_something_else_to_do():
+    other = replace(JOB, id="j2", name="other", priority=-1)
+    busy = worker(Role.GPU, WorkerState.BUSY, job_id="j2")
+    assert told(ringing(gpu=1), busy, batches=1, others=(other,)) is None
+    assert told(ringing(tokenizer=1), TOKENIZER, shards=1, others=(other,)) is None
+    for over in (replace(other, paused_at=NOW), replace(other, fleet=False), replace(other, state=JobState.DONE)):
+        assert told(ringing(tokenizer=1), TOKENIZER, shards=1, others=(over,)) is not None
 
 
 def test_workers_that_load_their_model():

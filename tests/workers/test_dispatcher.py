@@ -130,6 +130,29 @@ def test_a_broker_that_is_away_blocks_it_and_is_told_of_and_nothing_is_handed_ou
     assert states(desk) == {BatchState.ENQUEUED: 6}
 
 
+def test_the_brokers_trouble_is_logged_once_and_so_is_its_end(desk, dispatcher, redis, doorbell, monkeypatch, caplog):
+    def look_again():
+        dispatcher._recovered_at = float("-inf")
+        tick(dispatcher)
+
+    def refuse(*arguments):
+        raise TryAgain("It takes nothing.")
+
+    desk.encode_all()
+    with monkeypatch.context() as answering:
+        answering.setattr(doorbell, "ring_batch", refuse)
+        for _ in range(3):
+            look_again()
+    assert caplog.messages == ["Nothing is handed out. It takes nothing."]
+    look_again()
+    look_again()
+    assert caplog.messages[1:] == ["The broker can be used again."]
+    redis.stop()
+    look_again()
+    look_again()
+    assert [message.partition(" at ")[0] for message in caplog.messages[2:]] == ["Nothing is handed out. The broker"]
+
+
 def test_a_broker_whose_memory_is_half_full_gets_nothing_more(desk, dispatcher, redis):
     desk.encode_all()
     client = redis.client()

@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from queue import Empty
 from types import FrameType
@@ -29,24 +30,31 @@ def _nothing() -> None:
     """What is done where the caller wants nothing done."""
 
 
-def run_solo(
-    app: Celery, queue: str, *, on_ready: Callable[[], None] = _nothing, on_stop: Callable[[], None] = _nothing
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told of the connection, in the process that holds it: each time that it is made, and, with the error, of
+    each try that failed, which are many while the broker is away."""
+
+    made: Callable[[], None]
+    lost: Callable[[Exception], None]
+
+
+def run_solo(app: Celery, queue: str, listener: Listener, *, on_stop: Callable[[], None] = _nothing) -> int:
     """The exit status. Tasks run one by one in this thread, which must be the main one.
 
     SIGTERM and the first SIGINT let the task in hand end, and call `on_stop` from the signal's handler; the second
-    SIGINT kills the process, also after this function has returned. `on_ready` is called once the broker is reached.
+    SIGINT kills the process, also after this function has returned.
     """
-    return _run(app, queue, on_ready, on_stop, pool="solo", concurrency=1)
+    return _run(app, queue, listener, on_stop, pool="solo", concurrency=1)
 
 
 def run_prefork(
     app: Celery,
     queue: str,
+    listener: Listener,
     concurrency: int,
     *,
     on_child_start: Callable[[], None] = _nothing,
-    on_ready: Callable[[], None] = _nothing,
     on_stop: Callable[[], None] = _nothing,
 ) -> int:
     """Like run_solo, with tasks in `concurrency` processes, each of which calls `on_child_start` first: what it opens
@@ -58,23 +66,23 @@ def run_prefork(
         on_child_start()
 
     signals.worker_process_init.connect(start_child, weak=False)
-    return _run(app, queue, on_ready, on_stop, pool="prefork", concurrency=concurrency)
+    return _run(app, queue, listener, on_stop, pool="prefork", concurrency=concurrency)
 
 
-def _run(app: Celery, queue: str, on_ready: Callable[[], None], on_stop: Callable[[], None], **pool: Any) -> int:
+def _run(app: Celery, queue: str, listener: Listener, on_stop: Callable[[], None], **pool: Any) -> int:
     signals.setup_logging.connect(_keep_logging, weak=False)
-    app.steps["consumer"].update((_GiveNothingBack, _DropNonsense))
+    app.steps["consumer"].update((_GiveNothingBack, _DropNonsense, _TellMade))
     worker = app.WorkController(
         hostname=f"{queue}-{uuid4().hex}@{socket.gethostname()}",
         queues=[queue],
-        ready_callback=lambda consumer: on_ready(),
+        listener=listener,
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,
         **pool,
     )
     _stop_when_asked(on_stop)
-    with quieted():
+    with quieted(listener.lost):
         worker.start()
     return worker.exitcode or 0
 
@@ -97,6 +105,19 @@ class _DropNonsense(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, consumer: Any) -> None:
         handlers = consumer.task_consumer.channel.handlers
         handlers["BRPOP"] = partial(_read, handlers["BRPOP"])
+
+
+class _TellMade(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Starts anew with each connection, once Redis has answered on it."""
+
+    requires = (Tasks,)
+
+    def __init__(self, consumer: Any, *, listener: Listener, **options: Any) -> None:
+        super().__init__(consumer, **options)
+        self._listener = listener
+
+    def start(self, consumer: Any) -> None:
+        self._listener.made()
 
 
 def _read(receive: Callable[[], bool]) -> bool:

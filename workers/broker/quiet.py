@@ -23,11 +23,14 @@ _AWAY = ("Frequent restarts detected", "Redis BRPOP got no reply")
 
 
 class Quiet(logging.Filter):
-    """Shortens records, and drops those that repeat that the broker is away, or that tell of nothing amiss."""
+    """Shortens records, and drops those that repeat that the broker is away, or that tell of nothing amiss.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    Each error of a connection comes by here, and nowhere else: `on_lost` is called with it.
+    """
+
+    def __init__(self, on_lost: Callable[[Exception], None], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._clock, self._told_at = clock, -math.inf
+        self._on_lost, self._clock, self._told_at = on_lost, clock, -math.inf
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.msg == W_NO_CONSUMERS:  # a message that came while this worker stops went back
@@ -38,6 +41,8 @@ class Quiet(logging.Filter):
         fault = _fault(record)
         if fault is None:
             return True
+        if isinstance(fault, Exception):
+            self._on_lost(fault)
         now = self._clock()
         if now - self._told_at < _EVERY_S:
             return False
@@ -47,8 +52,8 @@ class Quiet(logging.Filter):
 
 
 @contextmanager
-def quieted() -> Iterator[None]:
-    quiet = Quiet()
+def quieted(on_lost: Callable[[Exception], None]) -> Iterator[None]:
+    quiet = Quiet(on_lost)
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(quiet)
     try:

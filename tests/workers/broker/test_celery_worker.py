@@ -1,6 +1,5 @@
 import os
 import signal
-import time
 
 import pytest
 
@@ -21,6 +20,11 @@ def is_gone(pid):
     except ProcessLookupError:
         return True
     return False
+
+
+def knows_the_broker(worker):
+    """What was told of the connection last is that it is there."""
+    return [line.split()[0] for line in worker.lines if line.startswith(("ready", "lost"))][-1] == "ready"
 
 
 @both
@@ -102,9 +106,11 @@ def test_a_broker_that_is_down_at_the_start_is_waited_for(server, bell, start_wo
     worker = start_worker(server.url, pool)
     assert eventually(lambda: any("is tried again until it can" in line for line in worker.lines))
     assert worker.pids("ready") == []
+    assert "lost" in worker.lines
     server.start()
     bell.ring_batch("night", 0, None)
     assert worker.says("end 0")
+    assert knows_the_broker(worker)
     assert worker.stop() == 0
 
 
@@ -126,7 +132,9 @@ def test_a_broker_that_restarts_empty_twice_is_found_again(server, bell, start_w
         server.start()
         bell.ring_batch("night", batch_no, b"rows")
         assert worker.says(f"end {batch_no}")
+        assert knows_the_broker(worker)
     assert "end 0" in worker.lines
+    assert len(worker.pids("ready")) >= 3
     assert worker.stop() == 0
 
 
@@ -136,9 +144,10 @@ def test_a_frozen_broker_is_survived(server, bell, start_worker, pool):
     bell.ring_batch("night", 0, None)
     assert worker.says("end 0")
     with server.frozen():
-        time.sleep(4.0)
+        assert worker.says("lost")
     bell.ring_batch("night", 1, None)
     assert worker.says("end 1")
+    assert knows_the_broker(worker)
     assert worker.stop() == 0
 
 

@@ -19,9 +19,15 @@ def clock():
 
 
 @pytest.fixture
-def says(clock):
+def lost():
+    """What was told of the connection."""
+    return []
+
+
+@pytest.fixture
+def says(clock, lost):
     """What is left of a message that is logged; None where it is dropped."""
-    quiet = Quiet(clock)
+    quiet = Quiet(lost.append, clock)
 
     def say(message, *arguments):
         record = logging.LogRecord("name", logging.ERROR, "path", 1, message, arguments, (None, ValueError("x"), None))
@@ -54,6 +60,15 @@ def test_what_a_message_carries_is_not_told(says, message, arguments):
     assert says(message, *arguments) == (
         "A message was dropped that this version does not understand; its sender may be of another."
     )
+
+
+def test_each_error_of_the_connection_is_handed_on_whether_or_not_it_is_logged(says, lost):
+    errors = [OSError("refused"), OSError("lost")]
+    says(consumer.CONNECTION_ERROR, "redis://", errors[0], "soon")
+    says("%s (%r)", consumer.CONNECTION_RETRY, errors[1])
+    says("Frequent restarts detected: %r", ValueError())
+    says("A process %s died", "of the pool")
+    assert lost == errors
 
 
 def test_everything_else_is_told_as_it_is(says):

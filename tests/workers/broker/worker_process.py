@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from workers.broker.app import ANSWER, make_app
-from workers.broker.celery_worker import run_prefork, run_solo
+from workers.broker.celery_worker import Listener, run_prefork, run_solo
 
 
 class Desk:
@@ -34,10 +34,10 @@ def main(url: str, pool: str, task_s: str) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     app = make_app(url, silence_s=1.0)
     app.task(name=ANSWER)(Desk(float(task_s)).receive)
-    ready, stop = telling("ready"), telling("stop")
+    listener, stop = Listener(telling("ready"), lambda error: tell("lost")), telling("stop")
     if pool == "solo":
-        return run_solo(app, "gpu", on_ready=ready, on_stop=stop)
-    return run_prefork(app, "gpu", 2, on_child_start=telling("child"), on_ready=ready, on_stop=stop)
+        return run_solo(app, "gpu", listener, on_stop=stop)
+    return run_prefork(app, "gpu", listener, 2, on_child_start=telling("child"), on_stop=stop)
 
 
 if __name__ == "__main__":
