@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.fleet import Fleet
+from jobs.tables import duration
 from pipeline.store.open_work import OpenWork
 from pipeline.store.records import JobRecord, JobState, Role, ShardState, WorkerRecord, WorkerState
 
@@ -64,9 +65,12 @@ def _paused(now: Situation) -> str | None:
 def _no_dispatcher(now: Situation) -> str | None:
     if now.fleet.dispatcher is not None:
         return None
+    last = now.fleet.last_dispatcher
+    died = f"; the last one, on {last.host}, fell silent {duration(now.fleet.silent_s(last))} ago" if last else ""
     return (
-        "No dispatcher lives on this database, so nobody hands its work out. Start one: `pipeline dispatcher`, "
-        "or `pipeline up` for a whole fleet on this machine."
+        f"No dispatcher lives on this database, so nobody hands its work out{died}. Start one: `pipeline dispatcher`, "
+        f"or `pipeline up` for a whole fleet on this machine. `pipeline resume {shlex.quote(now.job.name)} --here` "
+        "answers it without a fleet."
     )
 
 

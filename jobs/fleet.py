@@ -12,6 +12,9 @@ from pipeline.store.database import Database
 from pipeline.store.records import Role, WorkerRecord, WorkerState
 from pipeline.store.registry import Registry, is_alive
 
+#: A fleet that was not heard of for so long is none.
+_REMEMBERED_S = 86_400.0
+
 
 @dataclass(frozen=True)
 class Fleet:
@@ -53,6 +56,25 @@ class Fleet:
         """The one that was seen last, of those that live."""
         return max(self.alive(Role.DISPATCHER), key=lambda worker: worker.seen_at, default=None)
 
+    @cached_property
+    def last_dispatcher(self) -> WorkerRecord | None:
+        """The one that was seen last, within a day, and did not sign off: it may live, or have died."""
+        return max(self._lately(Role.DISPATCHER), key=lambda worker: worker.seen_at, default=None)
+
+    @property
+    def counts_on_work(self) -> bool:
+        """Whether a job may be left to it. One whose dispatcher died will have another, unless all that is known of it
+        is processes of this machine that are gone: that is a `pipeline up` which somebody killed."""
+        mates = self._lately(Role.DISPATCHER, Role.TOKENIZER, Role.GPU)
+        return self.last_dispatcher is not None and not all(_is_gone(worker) for worker in mates)
+
+    def _lately(self, *roles: Role) -> list[WorkerRecord]:
+        return [
+            worker
+            for worker in self.workers
+            if worker.role in roles and worker.state is not WorkerState.FAILED and self.silent_s(worker) < _REMEMBERED_S
+        ]
+
     @property
     def queued(self) -> dict[str, int] | None:
         """Messages in the broker by queue, as the dispatcher last saw them; None where it could not."""
@@ -72,8 +94,8 @@ class Fleet:
 
 
 def there_is_a_fleet(settings: Settings, database: Database) -> bool:
-    """Where there is a broker, or where a dispatcher lives: what it takes on is carried out, now or later."""
-    return settings.broker_url is not None or Fleet.seen(database).dispatcher is not None
+    """Where there is a broker, or where one lived lately: what it takes on is carried out, now or later."""
+    return settings.broker_url is not None or Fleet.seen(database).counts_on_work
 
 
 def _is_gone(worker: WorkerRecord) -> bool:

@@ -5,11 +5,11 @@ import shlex
 from jobs.announcement import announcement
 from jobs.checkpoint import find_checkpoint
 from jobs.continued import go_on
-from jobs.fleet import there_is_a_fleet
+from jobs.fleet import Fleet, there_is_a_fleet
 from jobs.handover import deliver, hand_over
 from jobs.manner import Manner
 from jobs.session import Session
-from jobs.tables import counted
+from jobs.tables import counted, duration
 from pipeline.admission import require_same_job
 from pipeline.errors import InputError, NotFoundError, PipelineError, RefusedError, TryAgain
 from pipeline.foretelling import Foreteller
@@ -33,11 +33,25 @@ def submit_job(settings: Settings, spec: JobSpec, source: Source, manner: Manner
         return _again(session, known, spec, checkpoint, source, manner)
     session.notes.print(announcement(spec), soft_wrap=True, markup=False)
     begin = _begin_in_fleet if not manner.here and there_is_a_fleet(settings, session.database) else _begin_here
+    if begin is _begin_here and not manner.here:
+        _tell_of_a_gone_fleet(session)
     try:
         return begin(session, spec, checkpoint, source, manner, run)
     except _NameTaken:
         # By another process, which submitted the same while the model was loading.
         return _again(session, find_job(session.database, str(spec.name)), spec, checkpoint, source, manner)
+
+
+def _tell_of_a_gone_fleet(session: Session) -> None:
+    """Whoever has it still in mind would wonder who computes."""
+    fleet = Fleet.seen(session.database)
+    if (last := fleet.last_dispatcher) is not None:
+        session.notes.print(
+            f"This process answers the job, as the fleet that ran on this machine is gone; it was heard of "
+            f"{duration(fleet.silent_s(last))} ago. A new one has it once `pipeline up` runs and this is stopped: "
+            "`pipeline resume` hands the job over.",
+            soft_wrap=True,
+        )
 
 
 class _NameTaken(Exception):  # noqa: N818 - no error of anybody's

@@ -71,10 +71,16 @@ def test_one_that_paused_itself_says_why():
 
 
 def test_without_a_dispatcher_nothing_is_handed_out_and_that_is_told_at_once():
-    for dispatchers in ([], [worker(Role.DISPATCHER, seen=31.0)], [worker(Role.DISPATCHER, WorkerState.FAILED)]):
+    silent = "; the last one, on far, fell silent 2:00 ago"
+    for dispatchers, died in (
+        ([], ""),
+        ([worker(Role.DISPATCHER, seen=120.0), worker(Role.DISPATCHER, seen=500.0)], silent),
+        ([worker(Role.DISPATCHER, WorkerState.FAILED)], ""),
+    ):
         assert told(GPU, TOKENIZER, *dispatchers, moved=0.0) == (
-            "No dispatcher lives on this database, so nobody hands its work out. Start one: `pipeline dispatcher`, "
-            "or `pipeline up` for a whole fleet on this machine."
+            f"No dispatcher lives on this database, so nobody hands its work out{died}. Start one: `pipeline "
+            "dispatcher`, or `pipeline up` for a whole fleet on this machine. `pipeline resume 'my night' --here` "
+            "answers it without a fleet."
         )
 
 

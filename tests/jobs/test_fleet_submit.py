@@ -1,6 +1,8 @@
 """`submit` where there is a fleet; the fleet's part is played with the real ledger."""
 
 import json
+import socket
+import subprocess
 import time
 
 import pytest
@@ -45,14 +47,34 @@ def test_the_workers_find_the_tokenizer_beside_the_shards(desk, submit, tmp_path
     assert all(shard.path.startswith("file://") for shard in list_shards(desk.database, job.id))
 
 
-def test_a_dispatcher_that_lives_is_a_fleet_and_a_silent_one_is_none(desk, submit):
-    registry = Registry(desk.database, lambda: time.time() - 40)
-    registry.enter(Role.DISPATCHER, "far", 1)
-    assert submit("--name", "first").exit_code == 0
+def seen(desk, ago_s, host="far", pid=1, role=Role.DISPATCHER):
+    return Registry(desk.database, lambda: time.time() - ago_s).enter(role, host, pid)
+
+
+def test_a_dispatcher_that_lived_within_a_day_is_a_fleet_which_is_said(desk, submit):
+    seen(desk, 90_000)
+    assert "fleet" not in submit("--name", "first").output
     assert not find_job(desk.database, "first").fleet
-    desk.enter(Role.DISPATCHER)
-    assert submit("--name", "second").exit_code == 0
+    seen(desk, 3600)
+    result = submit("--name", "second")
+    assert result.stdout.startswith("second is with the fleet: 5 rows to be answered.\nNo dispatcher lives on ")
+    assert "the last one, on far, fell silent 1:00:0" in result.stdout
+    assert "`pipeline resume second --here` answers it without a fleet." in result.stdout
     assert find_job(desk.database, "second").fleet
+
+
+def test_a_fleet_of_this_machine_of_which_nothing_is_left_is_none_and_that_is_said(desk, submit):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    seen(desk, 60, socket.gethostname(), process.pid)
+    seen(desk, 50, socket.gethostname(), process.pid, Role.GPU)
+    result = submit("--name", "first")
+    assert "This process answers the job, as the fleet that ran on this machine is gone" in result.stderr
+    assert not find_job(desk.database, "first").fleet
+    assert "is gone" not in submit("--name", "second", "--here").stderr
+    seen(desk, 50, role=Role.GPU)
+    assert submit("--name", "third").exit_code == 0
+    assert find_job(desk.database, "third").fleet
 
 
 def test_here_answers_here_although_there_is_a_fleet(desk, submit):

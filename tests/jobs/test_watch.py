@@ -78,7 +78,7 @@ def test_it_shows_who_works_on_what_and_what_holds_it_up(desk):
     assert (lines[0].split()[1], lines[0].split()[-2:]) == ("night", ["3/6", "rows"])
     assert [line.rstrip() for line in lines[1:3]] == ["2.0 rows/s, 9.0 s left", "1 error: 1 too_long"]
     assert "night, batch 1" in console.file.getvalue()
-    assert "No dispatcher lives" in lines[-1]
+    assert "No dispatcher lives" in lines[-2]
 
 
 def test_only_the_most_frequent_errors_are_named():
