@@ -124,7 +124,7 @@ class TokenizerDesk:
         try:
             with suppress(JobError):
                 if isinstance(error, JobError):
-                    self._ledger.pause(claim.job_id, str(error))
+                    self._ledger.pause(claim.job_id, f"On {self._owner.partition('/')[0]}: {error}")
             self._ledger.give_back_shard(claim)
         except TryAgain as fault:
             _LOG.warning("The lease of shard %d runs out by itself: %s", claim.shard_no, fault)

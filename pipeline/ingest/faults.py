@@ -40,6 +40,22 @@ def reading(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def reading_own(name: str) -> Iterator[None]:
+    """The same around what was written for a job when its input was cut, maybe on another machine."""
+    try:
+        with reading(name):
+            yield
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise InputError(
+                f"{name}, which `pipeline submit` wrote, does not exist on this machine. If it was moved, put it back. "
+                "If this machine never saw it, PIPELINE_SHARDS must name a directory or bucket that all machines of "
+                "the fleet see, wherever they or `submit` run: set it, and submit the job under another name."
+            ) from error
+        raise
+
+
+@contextmanager
 def writing(directory: Path | str) -> Iterator[None]:
     """Around all that writes shards into `directory`; raises TryAgain for a full disk, else JobError."""
     try:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from pipeline.errors import SpecError
-from pipeline.ingest.faults import reading, writing
+from pipeline.ingest.faults import reading, reading_own, writing
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SECRET = re.compile("secret|password|token|key|^sig$", re.IGNORECASE)
@@ -160,9 +160,14 @@ def deposit(directory: Path, place: str) -> None:
 
 
 def fetched(place: str, directory: Path) -> Path:
-    """A folder of files as a local one: itself where it is one, otherwise copied once to below `directory`."""
+    """A folder of a job's files as a local one: itself where it is one, otherwise copied once to below `directory`.
+
+    Raises InputError or TryAgain.
+    """
     path = local_path(place)
     if path is not None:
+        with reading_own(place):
+            path.stat()
         return path
     target = directory / hashlib.sha256(place.encode()).hexdigest()[:32]
     if not target.is_dir():
@@ -180,7 +185,7 @@ def fetched(place: str, directory: Path) -> Path:
 
 def _download(place: str, directory: Path) -> Path:
     directory.mkdir()
-    with reading(place):
+    with reading_own(place):
         filesystem, name = _remote(place)
         for found in filesystem.get_file_info(fs.FileSelector(name)):
             if found.is_file:

@@ -6,9 +6,10 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.ingest.faults import reading_own
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.paths import ColumnPath, find_path
-from pipeline.ingest.places import opened
+from pipeline.ingest.places import open_file
 from pipeline.ingest.row_ids import row_id_column
 from pipeline.ingest.taking import Tally
 from pipeline.ingest.values import keys_of, values_of
@@ -40,7 +41,7 @@ def read_rows(
     A sorted shard tells its rows' ids itself. A column may be a dotted path, as may the key (paths.py).
     """
     wanted = None if row_ids is None else frozenset(row_ids)
-    with opened(path) as file, pq.ParquetFile(file) as shard:
+    with reading_own(path), open_file(path) as file, pq.ParquetFile(file) as shard:
         found = [find_path(shard.schema_arrow, name) for name in columns]
         of_key = find_path(shard.schema_arrow, key) if key is not None else None
         needed = dict.fromkeys(path.column for path in [*found, *([of_key] if of_key else [])])

@@ -150,12 +150,20 @@ def test_a_shard_that_is_gone_pauses_the_job_with_the_reason_and_is_free_for_whe
     desk.encode(job, 1)
     paused = read_job(database, job)
     assert paused.paused_at is not None
-    assert str(place) in paused.error
+    assert paused.error.startswith(f"On host: {place}, which `pipeline submit` wrote, does not exist on this machine.")
     assert find_shard(database, job, 1).state is ShardState.PENDING
     place.with_suffix(".away").rename(place)
     Ledger(database).unpause(job)
     desk.encode(job, 1)
     assert find_shard(database, job, 1).state is ShardState.ENCODED
+
+
+def test_where_nothing_of_the_job_is_seen_the_directory_that_all_machines_see_is_named(desk, database, job, tmp_path):
+    Ledger(database).set_tokenizer(job, str(tmp_path / "nowhere"), 512)
+    desk.encode(job, 0)
+    told = read_job(database, job).error
+    assert told.startswith(f"On host: {tmp_path}/nowhere, which `pipeline submit` wrote, does not exist")
+    assert "PIPELINE_SHARDS must name a directory or bucket that all machines of the fleet see" in told
 
 
 def test_what_the_moment_refuses_is_tried_again_later_and_pauses_nothing(desk, database, job, monkeypatch):
