@@ -1,5 +1,7 @@
 """A job that is in the ledger already goes on from where it stands, whatever stopped it."""
 
+from dataclasses import replace
+
 from jobs.checkpoint import find_checkpoint
 from jobs.conclusion import conclude
 from jobs.fleet import Fleet, there_is_a_fleet
@@ -8,6 +10,7 @@ from jobs.manner import Manner
 from jobs.session import Session
 from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import Checkpoint
+from pipeline.ingest.inputs import bytes_of, is_same
 from pipeline.source import source_of
 from pipeline.spec import JobSpec
 from pipeline.store.purged import require_results, require_shards
@@ -92,9 +95,21 @@ def _cut_the_rest(session: Session, job: JobRecord, spec: JobSpec) -> None:
             "Write it to a file, and submit that under another name."
         )
     source = source_of(spec, session.settings.source_url)
-    if source.digest() != job.input_digest:
-        raise RefusedError(
-            f"The input of {job.name} has changed since its first rows were read. "
-            "Put the old files back, or submit a new job under another name."
+    if not is_same(digest := source.digest(), job.input_digest):
+        _require_as_long(job, digest)
+        session.notes.print(
+            f"The files of {job.name} were moved or written anew since its first rows were read, so these rows are "
+            "compared with what the files hold now.",
+            soft_wrap=True,
         )
+        source = replace(source, doubtful=True)
     session.cut(job, spec, source)
+
+
+def _require_as_long(job: JobRecord, digest: str) -> None:
+    before, now = bytes_of(job.input_digest), bytes_of(digest)
+    if before is not None and now != before:
+        raise RefusedError(
+            f"The input of {job.name} has changed since its first rows were read: it has {now or 0:,} bytes, and had "
+            f"{before:,}. Put the old files back, or submit a new job under another name."
+        )

@@ -4,6 +4,7 @@ import shlex
 
 from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import Checkpoint
+from pipeline.ingest.inputs import is_same
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord
 
@@ -13,7 +14,7 @@ def require_same_job(known: JobRecord, spec: JobSpec, checkpoint: Checkpoint, in
     differences = JobSpec.model_validate_json(known.spec_json).differences(spec)
     if not differences and not checkpoint.is_of(known.model_digest):
         differences.append(f"model: its files{' or those of its adapter' if spec.adapter else ''} have changed")
-    if not differences and known.input_digest != input_digest:
+    if not differences and not is_same(known.input_digest, input_digest):
         differences.append("inputs: their files have changed")
     if not differences and input_digest == "stdin":
         differences.append("inputs: standard input cannot be compared with what was read before")

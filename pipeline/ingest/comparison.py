@@ -1,4 +1,4 @@
-"""Rows that are read once more held to those that were cut before, where no digest tells whether they are the same."""
+"""Rows that are read once more held to those that were cut before, where no digest tells that they are the same."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -6,23 +6,23 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.errors import InputError
+from pipeline.errors import RefusedError
 from pipeline.ingest.places import opened
 
 Numbered = tuple[int, pa.RecordBatch]  #: the id of a batch's first row, and the batch
 
 
 def compared(batches: Iterator[Numbered], shards: Sequence[str], n_rows: int) -> Iterator[Numbered]:
-    """The same batches. Raises InputError where one of the first `n_rows` rows is not as it is in the shards."""
+    """The same batches. Raises RefusedError where one of the first `n_rows` rows is not as it is in the shards."""
     before = _texts(shards)
     for first_row, batch in batches:
         now = [_text(batch.schema, row) for row in batch.slice(0, max(0, n_rows - first_row)).to_pylist()]
         for at, (row, old) in enumerate(zip(now, islice(before, len(now)), strict=False)):
             if row != old:
-                raise InputError(
+                raise RefusedError(
                     f"The input is not what it was when its first {n_rows} rows were cut: row {first_row + at + 1} is "
-                    "another one now. A SELECT gives the same rows in the same order only with ORDER BY, over columns "
-                    "that together are unique. Submit it as a job of its own."
+                    "another one now. Put the old files back, or submit the new ones under another name. (A SELECT "
+                    "gives the same rows in the same order only with ORDER BY, over columns that together are unique.)"
                 )
         yield first_row, batch
 

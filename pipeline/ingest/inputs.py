@@ -24,6 +24,7 @@ Part = InputFile | StandardInput | selected.Selected
 
 #: Parts that are looked into for edges.
 _MOST_PARTS = 64
+_BYTES = "+"
 
 
 class Edge(NamedTuple):
@@ -42,6 +43,7 @@ class Source:
     parts: tuple[tuple[Part, Format], ...]
     schema: pa.Schema
     taking: Taking | None = None  #: None: all rows are taken
+    doubtful: bool = False  #: its files are not those of before to the letter, and may hold the same
 
     @property
     def is_stream(self) -> bool:
@@ -51,7 +53,7 @@ class Source:
     @property
     def may_differ(self) -> bool:
         """Whether reading this again may give other rows or another order, and the digest does not tell."""
-        return not all(isinstance(part, InputFile) for part, _ in self.parts)
+        return self.doubtful or not all(isinstance(part, InputFile) for part, _ in self.parts)
 
     def require_more_than_one_reading(self) -> None:
         """Raises InputError for standard input, which a look would consume."""
@@ -65,13 +67,16 @@ class Source:
         return list(self.schema.names)
 
     def digest(self) -> str:
-        """sha256 over absolute paths, sizes and times of change, or over a SELECT; or "stdin"."""
-        facts = hashlib.sha256()
+        """sha256 over absolute paths, sizes and times of change, a plus sign, and all bytes; of a SELECT the sha256
+        alone; or "stdin"."""
+        facts, n_bytes = hashlib.sha256(), 0
         for part, _ in self.parts:
             if isinstance(part, StandardInput):
                 return "stdin"
-            facts.update(f"{part.facts()}\n".encode(errors="surrogateescape"))
-        return facts.hexdigest()
+            told = part.facts()
+            facts.update(f"{told}\n".encode(errors="surrogateescape"))
+            n_bytes += told[1] if isinstance(told[1], int) else 0
+        return f"{facts.hexdigest()}{_BYTES}{n_bytes}" if n_bytes else facts.hexdigest()
 
     def batches(self, tally: Tally | None = None) -> Generator[tuple[str, pa.RecordBatch]]:
         """All rows that are taken, in the common schema, with the name of the file that they are from.
@@ -122,6 +127,16 @@ class Source:
             for batch in form.batches(part, self.schema):
                 yield position, part.name, conform(batch, self.schema, part.name)
                 position += batch.num_rows
+
+
+def is_same(digest: str, other: str) -> bool:
+    """Those of earlier versions have no bytes."""
+    return digest.partition(_BYTES)[0] == other.partition(_BYTES)[0]
+
+
+def bytes_of(digest: str) -> int | None:
+    """Of all files; None where it tells none."""
+    return int(digest.partition(_BYTES)[2] or 0) or None
 
 
 def resolve(inputs: Sequence[str], stdin: Readable | None = None) -> Source:

@@ -43,8 +43,8 @@ def cut(
 
     `directory` is a path or a URL (places.py). All shards but the last have `shard_rows` rows. A cut that was
     interrupted goes on behind its first `skip_rows` rows, those of the shards that were yielded: they are read again,
-    and their keys count, but nothing is written. Raises InputError, TryAgain and JobError; a key used twice is found
-    at the end.
+    and their keys count, but nothing is written. Raises InputError, TryAgain and JobError; RefusedError where a source
+    that may differ does; a key used twice is found at the end.
     """
     if skip_rows and source.is_stream:
         raise InputError("Standard input cannot be read again from its start. Write it to a file and submit that.")

@@ -1,10 +1,10 @@
 """Whoever cuts the input dies before its end: the fleet answers what is cut, and `resume` cuts the rest."""
 
-import os
 import shutil
 import signal
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.store.queries import list_shards
@@ -38,13 +38,13 @@ def test_a_submission_that_was_killed_is_gone_on_with_from_its_last_shard_if_its
         process.kill()
         process.wait()
     assert fleet.status(name)["state"] == "interrupted"
-    before, times = files(fleet, name), table.stat()
+    before, whole = files(fleet, name), Path(table).read_bytes()
     assert len(before) == 2
-    os.utime(table)
+    pq.write_table(pq.read_table(table).slice(1), table)
     refused = fleet.run("resume", name)
     assert refused.exit_code == 4
-    assert f"The input of {name} has changed since its first rows were read." in refused.stderr
-    os.utime(table, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert f"The input of {name} has changed since its first rows were read:" in refused.stderr
+    Path(table).write_bytes(whole)
     done = fleet.run("resume", name)
     assert done.exit_code == 0, done.output
     fleet.until_done(name)

@@ -62,7 +62,26 @@ def test_an_input_that_changed_is_not_cut_on(desk, submit, run, rows, at_shard):
     rows.write_text(rows.read_text() + "r9,more\n")
     refused = run("resume", "night", **BROKER)
     assert refused.exit_code == 4
-    assert "The input of night has changed" in refused.stderr
+    assert (
+        "The input of night has changed since its first rows were read: it has 71 bytes, and had 63." in refused.stderr
+    )
+
+
+def test_an_input_that_was_written_anew_is_cut_on_where_the_rows_that_were_read_are_as_before(
+    desk, submit, run, rows, at_shard
+):
+    at_shard(1, interrupt)
+    submit(**BROKER)
+    text = rows.read_text()
+    rows.write_text(text.replace("Hello 1", "Hullo 1"))
+    refused = run("resume", "night", **BROKER)
+    assert refused.exit_code == 4
+    assert "row 2 is another one now. Put the old files back" in refused.stderr
+    rows.write_text(text)
+    resumed = run("resume", "night", **BROKER)
+    assert resumed.exit_code == 0, resumed.output
+    assert "The files of night were moved or written anew since its first rows were read" in resumed.stderr
+    assert find_job(desk.database, "night").state is JobState.RUNNING
 
 
 def test_a_paused_job_goes_on(desk, submit, run):

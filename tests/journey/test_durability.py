@@ -4,6 +4,7 @@ import os
 import random
 import signal
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.journey import Journey
@@ -53,12 +54,12 @@ def test_killed_while_reading_the_input_it_goes_on_reading_unless_the_input_has_
     home.wait_until(process, lambda: 0 < len(list(home.path.glob("jobs/*/shards/*.parquet"))) < N_ROWS)
     process.kill()
     assert home.figures("night").total is None
-    written_at = rows.stat().st_mtime_ns
-    rows.touch()
+    whole = rows.read_bytes()
+    pq.write_table(pq.read_table(rows).slice(1), rows)
     refused = home.call("resume", "night")
     assert refused.exit_code == 4
     assert "The input of night has changed since its first rows were read" in refused.stderr
-    os.utime(rows, ns=(written_at, written_at))
+    rows.write_bytes(whole)
     assert home.call("resume", "night").exit_code == 0
     assert home.faults("night") == []
     assert sorted(home.answers("night")) == list(range(N_ROWS))
