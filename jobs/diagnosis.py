@@ -189,9 +189,14 @@ def _is_open(job: JobRecord) -> bool:
 def _no_producer(now: Situation) -> str | None:
     if now.job.state is not JobState.CUTTING or now.fleet.producer_of(now.job.id) is not None:
         return None
+    rest = f"`pipeline resume {shlex.quote(now.job.name)}` reads the rest"
+    silent = now.fleet.silent_producer_of(now.job.id)
+    if silent is None:
+        return f"Whoever read its input died before the end of it. {rest}."
     return (
-        "Whoever read its input died before the end of it. "
-        f"`pipeline resume {shlex.quote(now.job.name)}` reads the rest."
+        f"Whoever reads its input (process {silent.pid} on {silent.host}) fell silent "
+        f"{duration(now.fleet.silent_s(silent))} ago. {rest}; if that process stands still, end it before "
+        f"(kill -9 {silent.pid} there)."
     )
 
 

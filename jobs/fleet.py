@@ -51,6 +51,11 @@ class Fleet:
         """Whoever cuts the job's input just now."""
         return next((worker for worker in self.alive(Role.PRODUCER) if worker.job_id == job_id), None)
 
+    def silent_producer_of(self, job_id: str) -> WorkerRecord | None:
+        """Who did so and gives no sign of life, but may be there yet: it stands still, or its machine is away."""
+        there = (worker for worker in self._lately(Role.PRODUCER) if not _is_gone(worker))
+        return next((worker for worker in there if worker.job_id == job_id and not self.is_alive(worker)), None)
+
     @cached_property
     def dispatcher(self) -> WorkerRecord | None:
         """The one that was seen last, of those that live."""

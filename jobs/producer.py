@@ -1,6 +1,7 @@
 """Whoever cuts a job's input for the fleet stands in the registry, so that all others know that it lives."""
 
 import os
+import shlex
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,16 @@ def producing(database: Database, job: JobRecord) -> Iterator[None]:
     with Heartbeat(registry, worker_id, lambda: facts).beating():
         # Each tells of itself before it looks: of two that come at once, at least the later sees the other.
         fleet = Fleet.seen(database)
-        if any(worker.job_id == job.id and worker.id != worker_id for worker in fleet.alive(Role.PRODUCER)):
-            raise RefusedError(f"The input of {job.name} is being read by another process; let it finish.")
+        for worker in fleet.alive(Role.PRODUCER):
+            if worker.job_id == job.id and worker.id != worker_id:
+                raise being_read(job, f"{worker.pid} on {worker.host}")
         yield
+
+
+def being_read(job: JobRecord, process: str | None) -> RefusedError:
+    """By another one, whose number and host may be known."""
+    who, number = (f", {process}", process.partition(" ")[0]) if process else ("", "its number")
+    return RefusedError(
+        f"The input of {job.name} is being read by another process{who}. Let it finish; if it stands still, end it "
+        f"there (kill -9 {number}), and go on with: pipeline resume {shlex.quote(job.name)}"
+    )

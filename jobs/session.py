@@ -1,6 +1,8 @@
 """What the commands that run a job work with: settings, the ledger, and where to speak. Made once in each."""
 
+import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,10 +13,10 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from jobs.announcement import foretold_reuse, sorted_first
-from jobs.producer import producing
+from jobs.producer import being_read, producing
 from jobs.progress import waiting
 from jobs.tables import left_out
-from pipeline.errors import PipelineError, RefusedError
+from pipeline.errors import PipelineError
 from pipeline.ingest.faults import writing
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.places import delete
@@ -83,15 +85,22 @@ class Session:
 
     @contextmanager
     def _alone(self, job: JobRecord) -> Iterator[None]:
-        """Among the processes that share this home."""
+        """Among the processes that share this home. The lock's own file is emptied by whoever tries it."""
         directory = self._directory(job)
+        holder = directory / "cutting.process"
         with writing(directory):
             directory.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(directory / "cutting.lock", timeout=0):
-                yield
+                with writing(directory):
+                    holder.write_text(f"{os.getpid()} on {socket.gethostname()}")
+                try:
+                    yield
+                finally:
+                    holder.unlink(missing_ok=True)
         except Timeout:
-            raise RefusedError(f"The input of {job.name} is being read by another process; let it finish.") from None
+            # Just begun, it has not told yet.
+            raise being_read(job, holder.read_text() if holder.exists() else None) from None
 
     def _cut(self, job: JobRecord, spec: JobSpec, source: Source, foreteller: "Foreteller | None") -> None:
         # It lies beside what answers, which imports torch.

@@ -185,10 +185,19 @@ def test_a_producer_that_died():
     cutting = replace(JOB, state=JobState.CUTTING, n_rows=None)
     everybody = (DISPATCHER, TOKENIZER, GPU)
     assert told(*everybody, worker(Role.PRODUCER, job_id="j1"), job=cutting) is None
-    for gone in ((), (worker(Role.PRODUCER, job_id="j2"),), (worker(Role.PRODUCER, seen=35.0, job_id="j1"),)):
+    for gone in ((), (worker(Role.PRODUCER, job_id="j2"),)):
         assert told(*everybody, *gone, job=cutting) == (
             "Whoever read its input died before the end of it. `pipeline resume 'my night'` reads the rest."
         )
+
+
+def test_a_producer_that_is_silent_is_named_as_it_may_stand_still():
+    cutting = replace(JOB, state=JobState.CUTTING, n_rows=None)
+    silent = worker(Role.PRODUCER, seen=35.0, job_id="j1")
+    assert told(DISPATCHER, TOKENIZER, GPU, silent, job=cutting) == (
+        "Whoever reads its input (process 1 on far) fell silent 35.0 s ago. `pipeline resume 'my night'` reads the "
+        "rest; if that process stands still, end it before (kill -9 1 there)."
+    )
 
 
 def test_the_first_cause_is_told():

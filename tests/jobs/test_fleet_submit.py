@@ -1,6 +1,7 @@
 """`submit` where there is a fleet; the fleet's part is played with the real ledger."""
 
 import json
+import os
 import socket
 import subprocess
 import time
@@ -138,10 +139,13 @@ def test_an_input_with_a_fault_pauses_the_job_where_rows_may_be_answered(desk, s
 
 
 def test_a_producer_is_in_the_registry_as_long_as_it_cuts(desk, submit, at_shard):
-    seen = []
+    seen, told = [], []
     at_shard(1, lambda job_id: seen.extend((job_id, one) for one in Registry(desk.database).all()))
+    at_shard(1, lambda job_id: told.append((desk.home / "jobs" / job_id / "cutting.process").read_text()))
     submit(**BROKER)
     ((job_id, producer),) = seen
+    assert told == [f"{os.getpid()} on {socket.gethostname()}"]
+    assert not (desk.home / "jobs" / job_id / "cutting.process").exists()
     assert (producer.role, producer.state, producer.job_id) == (Role.PRODUCER, WorkerState.BUSY, job_id)
     assert Registry(desk.database).all() == []
 
@@ -186,7 +190,11 @@ def test_with_keep_order_they_are_not(desk, submit, far_apart):
 def test_of_two_producers_the_later_is_refused_and_leaves_no_trace(desk):
     job = desk.cutting("new", fleet=True)
     with producing(desk.database, job):
-        with pytest.raises(RefusedError, match="is being read by another process"), producing(desk.database, job):
+        here = f"{os.getpid()} on {socket.gethostname()}"
+        with (
+            pytest.raises(RefusedError, match=f"by another process, {here}\\. .*resume new$"),
+            producing(desk.database, job),
+        ):
             pass
         assert len(Registry(desk.database).all()) == 1
     assert Registry(desk.database).all() == []

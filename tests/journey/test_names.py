@@ -147,7 +147,12 @@ def test_while_another_process_reads_the_input_the_name_is_taken(home, submit, r
         assert submit(rows).exit_code == 75
     (directory,) = home.path.glob("jobs/*")
     with FileLock(directory / "cutting.lock"):
-        assert told(submit(rows), 4) == "The input of night is being read by another process; let it finish."
+        assert "another process. Let it finish" in told(submit(rows), 4)
+        (directory / "cutting.process").write_text("77 on far")
+        assert told(submit(rows), 4) == (
+            "The input of night is being read by another process, 77 on far. Let it finish; if it stands still, end it "
+            "there (kill -9 77), and go on with: pipeline resume night"
+        )
     assert submit(rows).exit_code == 0
 
 

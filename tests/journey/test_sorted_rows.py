@@ -119,7 +119,8 @@ def test_killed_while_it_reads_or_sorts_it_goes_on_in_the_same_order(home, submi
     n_pages, n_shards = len(list_pages(home.database(), job.id)), len(list_shards(home.database(), job.id))
     assert (n_pages, n_shards) == ((number, 0) if method == "add_page" else (8, number))
     assert job.sorts_rows is True
-    assert {path.name for path in (home.path / "jobs" / job.id).iterdir()} <= {"shards", "cutting.lock"}
+    kept = {path.name for path in (home.path / "jobs" / job.id).iterdir()}
+    assert kept <= {"shards", "cutting.lock", "cutting.process"}
     if cancelled is not None:
         assert home.call("cancel", "night").exit_code == 0
         assert (home.figures("night").cancelled, home.faults("night")) == (cancelled, [])
