@@ -14,7 +14,7 @@ from pipeline.spec import JobSpec
 from pipeline.store.database import Database, open_database
 from pipeline.store.open_work import OPEN_BATCHES, OpenWork, encode_rate, open_work, total
 from pipeline.store.queries import Rate, list_jobs, recent_rate
-from pipeline.store.records import JobRecord, Role
+from pipeline.store.records import JobRecord, JobState, Role
 
 
 @click.command("scale-hint", short_help="Tell how many workers a fleet's work would need.")
@@ -32,8 +32,10 @@ def scale_hint(deadline: float, model: str | None) -> None:
     """
     database = open_database(Settings.from_environment())
     work = open_work(database)
-    jobs = [job for job in list_jobs(database) if job.id in work and model in (None, _model(job))]
-    hint = _hint(database, Fleet.seen(database), jobs, work, deadline)
+    fleet = Fleet.seen(database)
+    to_do = [job for job in list_jobs(database) if job.id in work or _is_read(job, fleet)]
+    jobs = [job for job in to_do if model in (None, _model(job))]
+    hint = _hint(database, fleet, jobs, work, deadline)
     click.echo(json.dumps(hint, indent=2))
 
 
@@ -41,10 +43,11 @@ def _hint(
     database: Database, fleet: Fleet, jobs: Sequence[JobRecord], work: Mapping[str, OpenWork], deadline_s: float
 ) -> dict[str, object]:
     rates = {job.id: recent_rate(database, job) for job in jobs}
-    loads = [_load(database, job, work[job.id], rates[job.id]) for job in jobs]
+    open_of = {job.id: work.get(job.id, OpenWork()) for job in jobs}
+    loads = [_load(database, job, open_of[job.id], rates[job.id], is_read=_is_read(job, fleet)) for job in jobs]
     return {
         "deadline_seconds": deadline_s,
-        "waiting": _waiting([work[job.id] for job in jobs]),
+        "waiting": _waiting(list(open_of.values())),
         "tokens_per_second_of_one_gpu_worker": {
             _model(job): rate.tokens / rate.seconds for job in jobs if (rate := rates[job.id]) is not None
         },
@@ -53,12 +56,17 @@ def _hint(
     }
 
 
-def _load(database: Database, job: JobRecord, work: OpenWork, rate: Rate | None) -> Load:
+def _is_read(job: JobRecord, fleet: Fleet) -> bool:
+    return job.state is JobState.CUTTING and job.paused_at is None and fleet.producer_of(job.id) is not None
+
+
+def _load(database: Database, job: JobRecord, work: OpenWork, rate: Rate | None, *, is_read: bool) -> Load:
     return Load(
         to_answer=work.to_encode.rows + work.to_answer.rows,
         to_encode=work.to_encode.rows,
         answered_per_s=None if rate is None else rate.rows / rate.seconds,
         encoded_per_s=encode_rate(database, job.id),
+        is_read=is_read,
     )
 
 

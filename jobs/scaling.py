@@ -13,6 +13,7 @@ class Load:
     to_encode: int
     answered_per_s: float | None
     encoded_per_s: float | None
+    is_read: bool = False  #: its input, just now, so that more will wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,11 @@ def gpus_wanted(loads: Sequence[Load], deadline_s: float) -> Wanted:
 
 
 def tokenizers_wanted(loads: Sequence[Load], deadline_s: float) -> Wanted:
-    return _wanted([(load.to_encode, load.encoded_per_s) for load in loads], deadline_s, "No shard was encoded yet")
+    """One at least also while an input is read, as shards come of it one by one, and a worker is slow to start."""
+    found = _wanted([(load.to_encode, load.encoded_per_s) for load in loads], deadline_s, "No shard was encoded yet")
+    if not found.workers and any(load.is_read for load in loads):
+        return Wanted(1, "Nothing waits just now, but an input is still being read, and more comes of it.")
+    return found
 
 
 def _wanted(waiting: Sequence[tuple[int, float | None]], deadline_s: float, unmeasured: str) -> Wanted:

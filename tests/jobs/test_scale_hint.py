@@ -1,8 +1,14 @@
 import json
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from pipeline.store.records import Role, WorkerState
+
+ROOT = Path(__file__).parents[2]
 
 
 def hint(run, *arguments):
@@ -56,6 +62,31 @@ def test_only_one_model_where_it_is_asked_for(desk, run):
     desk.running("day", fleet=True, model="other")
     assert hint(run)["waiting"]["rows"]["pending"] == 10
     assert hint(run, "--model", "other")["waiting"]["rows"]["pending"] == 5
+
+
+def test_while_an_input_is_read_tokenizers_are_not_all_sent_away(desk, run):
+    job = desk.real.create_job("new", desk.cutting("old").spec_json, "print", "model", "input", fleet=True)
+    assert hint(run)["tokenizer"]["workers"] == 0  # whoever read it is gone
+    desk.enter(Role.PRODUCER, WorkerState.BUSY, job_id=job.id)
+    assert hint(run)["tokenizer"] == {
+        "alive": 0,
+        "workers": 1,
+        "reason": "Nothing waits just now, but an input is still being read, and more comes of it.",
+    }
+    assert hint(run)["gpu"]["workers"] == 0
+    run("pause", "new")
+    assert hint(run)["tokenizer"]["workers"] == 0
+
+
+def test_what_the_documented_trigger_looks_for_is_there(desk, run):
+    (shown,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/fleet.md").read_text(), re.DOTALL)
+    deployment, service, scaled = yaml.safe_load_all(shown)
+    (trigger,) = scaled["spec"]["triggers"]
+    role, field = trigger["metadata"]["valueLocation"].split(".")
+    told = hint(run, "--deadline", "8h")
+    assert "pipeline scale-hint --deadline 8h >" in deployment["spec"]["template"]["spec"]["containers"][0]["args"][0]
+    assert told[role][field] == 0
+    assert urlsplit(trigger["metadata"]["url"]).netloc == f"{service['metadata']['name']}:8080"
 
 
 def test_a_paused_job_wants_nobody(desk, run):

@@ -10,6 +10,13 @@ def test_none_where_nothing_waits():
     assert tokenizers_wanted([Load(100, 0, 1.0, 1.0)], 60.0) == Wanted(0)
 
 
+def test_while_an_input_is_read_a_tokenizer_stays():
+    read = Load(100, 0, 1.0, 1.0, is_read=True)
+    assert tokenizers_wanted([Load(100, 0, 1.0, 1.0), read], 60.0).workers == 1
+    assert gpus_wanted([Load(0, 0, 1.0, 1.0, is_read=True)], 60.0) == Wanted(0)
+    assert tokenizers_wanted([Load(100, 200, 1.0, 1.0, is_read=True)], 100.0) == Wanted(2)
+
+
 def test_as_many_as_end_it_in_time():
     load = Load(to_answer=1000, to_encode=500, answered_per_s=2.0, encoded_per_s=100.0)
     assert gpus_wanted([load], 500.0) == Wanted(1)
