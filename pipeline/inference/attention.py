@@ -75,12 +75,13 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """Whole rows at once. `lanes` keeps their keys and values from lane `first_lane` on; None keeps nothing."""
+    """Rows at once. `lanes` keeps their keys and values from lane `first_lane` on; None keeps nothing."""
 
     kernel: Kernel
     padding: Padding
     lanes: Lanes | None = None
     first_lane: int = 0
+    start: int = 0  #: where in its lane each row's first token goes
 
     @property
     def tokens(self) -> int:
@@ -89,7 +90,7 @@ class Prefill:
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: LayerRule) -> Part:
         keys, values = self.padding.pad(k), self.padding.pad(v)
         if self.lanes is not None:
-            self.lanes.write(layer, self.first_lane, keys, values)
+            self.lanes.write(layer, self.first_lane, keys, values, self.start)
         mask = None
         if rule.window is not None and rule.window < self.padding.longest:
             place = torch.arange(self.padding.longest, device=q.device)[None]

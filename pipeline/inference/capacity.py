@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
@@ -21,33 +22,75 @@ _LANE_SHARE = 0.5
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
 class Capacity:
     """Prompt tokens of a forward, of which a longer row goes alone, and rows that are decoded at once."""
 
-    def __init__(self, tokens: int = FORWARD_TOKENS, rows: int = sys.maxsize) -> None:
-        self.tokens, self.rows = tokens, rows
+    tokens: int = FORWARD_TOKENS
+    rows: int = sys.maxsize
+    #: Tokens of a row that goes alone; of more it is read in steps. Never less than `tokens`.
+    longest: int = sys.maxsize
+    #: Where rows must not be read in steps, since their last digits would tell.
+    whole: bool = False
+
+    def recall(self, known: "Capacity") -> None:
+        """What it was when it was copied, for nothing came of less."""
+        self.tokens, self.rows, self.longest = known.tokens, known.rows, known.longest
 
     def halve(self, tried: int) -> None:
         """So many were too many."""
         self.tokens = max(1, min(self.tokens, tried) // 2)
 
-    def parts(self, rows: Sequence[Sequence[int]], run: Callable[[slice], T], *, alike: bool = False) -> Iterator[T]:
+    def shorten(self, tried: int) -> bool:
+        """So many tokens of one row alone were too many. False where no less would do."""
+        if self.whole or tried == 1:
+            return False
+        self.longest = self.tokens = min(self.tokens, tried // 2)
+        return True
+
+    def parts(
+        self,
+        rows: Sequence[Sequence[int]],
+        run: Callable[[slice], T],
+        in_steps: Callable[[int], T] | None = None,
+        *,
+        alike: bool = False,
+    ) -> Iterator[T]:
         """What `run` makes of consecutive rows that fit in a forward together, of one class of length where `alike`.
 
-        Raises where one row alone does not fit.
+        A row that does not fit alone is for `in_steps`. Raises where that is None, or fails too.
         """
         start = 0
         while start < len(rows):
-            part = self._part(rows, start, alike)
+            part, alone = self._part(rows, start, alike), len(rows[start])
             try:
-                result = run(part)
+                result = in_steps(start) if in_steps and alone > self.longest else run(part)
             except Exception as error:
-                if part.stop - start == 1 or not is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
-                self.halve(sum(map(len, rows[part])))
+                if part.stop - start > 1:
+                    self.halve(sum(map(len, rows[part])))
+                elif in_steps is None or alone > self.longest or not self.shorten(alone):
+                    raise
                 continue
             yield result
             start = part.stop
+
+    def steps(self, run: Callable[[slice], T], end: int, start: int = 0, most: int = sys.maxsize) -> Iterator[T]:
+        """What `run` makes of a row's tokens from `start` to `end`, so many at once as fit, and not over `most`.
+
+        Raises where a single token does not fit.
+        """
+        while start < end:
+            step = slice(start, min(end, start + self.longest, start + most))
+            try:
+                result = run(step)
+            except Exception as error:
+                if not is_out_of_memory(error) or not self.shorten(step.stop - start):
+                    raise
+                continue
+            yield result
+            start = step.stop
 
     def _part(self, rows: Sequence[Sequence[int]], start: int, alike: bool) -> slice:
         end, tokens = start + 1, len(rows[start])

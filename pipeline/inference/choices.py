@@ -1,6 +1,7 @@
 """Scoring labels: the log-probability of each label's tokens after the prompt, all labels reading one row's keys."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from pipeline.inference.attention import Level, Prefill
 from pipeline.inference.capacity import Capacity
 from pipeline.inference.forward import Ids, forward, prefill
 from pipeline.inference.lanes import Lanes
+from pipeline.inference.long_row import LongRow
 from pipeline.inference.masks import length_mask
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.padding import Padding, length_class
@@ -21,30 +23,58 @@ _LOGITS = 1 << 26
 def score_choices(
     model: LanguageModel, stem: Stem, prompts: Sequence[Ids], label_ids: Sequence[Ids], capacity: Capacity
 ) -> Tensor:
-    """fp32 log-probabilities [prompts, labels] on the CPU; not finite where the model's logits were not."""
+    """fp32 log-probabilities [prompts, labels] on the CPU; not finite where the model's logits were not.
 
-    def score(part: slice) -> Tensor:
-        return _score_chunk(model, stem, range(len(prompts))[part], prompts[part], label_ids)
-
-    return torch.cat(list(capacity.parts(prompts, score, alike=model.deterministic))).cpu()
-
-
-def _score_chunk(
-    model: LanguageModel, stem: Stem, places: Sequence[int], prompts: Sequence[Ids], label_ids: Sequence[Ids]
-) -> Tensor:
-    """A label of one token is read off the prefill; only longer ones need a forward of their own."""
+    A label of one token is read off the prefill; only longer ones need forwards of their own.
+    """
     branches = [label for label in label_ids if len(label) > 1]
-    lanes = Lanes(model.shape, len(prompts), length_class(max(map(len, prompts)))) if branches else None
     first = torch.tensor([label[0] for label in label_ids], device=model.device)
-    scores = _log_softmax_at(prefill(model, stem, places, prompts, lanes), first.expand(len(prompts), -1))
-    if lanes is None:
-        return scores
     longer = torch.tensor([len(label) > 1 for label in label_ids], device=model.device)
-    size = max(1, _LOGITS // model.vocab_size // sum(len(label) - 1 for label in branches))
-    for start in range(0, len(prompts), size):
-        part = slice(start, start + size)
-        scores[part, longer] += _score_branches(model, stem, places[part], prompts[part], branches, lanes, start)
-    return scores
+
+    def together(part: slice) -> Tensor:
+        rows, places = prompts[part], range(len(prompts))[part]
+        lanes = Lanes(model.shape, len(rows), length_class(max(map(len, rows)))) if branches else None
+        return scored(places, prefill(model, stem, places, rows, lanes), lanes)
+
+    def in_steps(place: int) -> Tensor:
+        ids = prompts[place]
+        row = LongRow(model, stem, place, ids, Lanes(model.shape, 1, len(ids)))
+        (*_, logits) = capacity.steps(row.read, len(ids))
+        return scored([place], logits, row.lanes)
+
+    def scored(places: Sequence[int], logits: Tensor, lanes: Lanes | None) -> Tensor:
+        scores = _log_softmax_at(logits, first.expand(len(places), -1))
+        if branches and lanes is not None:
+            own = [prompts[place] for place in places]
+            scores[:, longer] += _score_longer(model, stem, places, own, branches, lanes, capacity)
+        return scores
+
+    return torch.cat(list(capacity.parts(prompts, together, in_steps, alike=model.deterministic))).cpu()
+
+
+def _score_longer(
+    model: LanguageModel,
+    stem: Stem,
+    places: Sequence[int],
+    prompts: Sequence[Ids],
+    branches: Sequence[Ids],
+    lanes: Lanes,
+    capacity: Capacity,
+) -> Tensor:
+    """Log-probabilities [prompts, branches]: of some rows at once, or of one, as many branches as a forward takes."""
+    inputs = [label[:-1] for label in branches]
+    size = max(1, min(_LOGITS // model.vocab_size, capacity.tokens) // sum(map(len, inputs)))
+
+    def score(rows: slice, some: slice) -> Tensor:
+        return _score_branches(model, stem, places[rows], prompts[rows], branches[some], lanes, rows.start)
+
+    def score_rows(rows: slice) -> Tensor:
+        if rows.stop - rows.start > 1:
+            return score(rows, slice(None))
+        return torch.cat(list(capacity.parts(inputs, partial(score, rows))), dim=1)
+
+    starts = range(0, len(prompts), size)
+    return torch.cat([score_rows(slice(start, min(start + size, len(prompts)))) for start in starts])
 
 
 def _score_branches(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from pipeline.inference.capacity import is_out_of_memory
 from pipeline.inference.ranks import Answer
 from pipeline.inference.seats import Seat
 from pipeline.inference.stopping import StopRule
@@ -22,6 +23,10 @@ _NUMERIC = "The model's logits for this row are not finite numbers, so there is 
 _STUCK = (
     "The answer cannot go on: the vocabulary has no token for what the schema, expression or grammar asks next, or it "
     "asks for more than can be computed. Make it simpler."
+)
+_NO_ROOM = (
+    "The device has no memory for this row, whose prompt has {tokens} tokens, also alone. Shorten its text, leave more "
+    "room (a smaller PIPELINE_PREFIX_BYTES, fewer processes on the device), or take another --dtype or device."
 )
 #: Of a pair of surrogates, which no text may hold by itself.
 _HALF = re.compile("[\ud800-\udfff]")
@@ -54,15 +59,19 @@ def finish(seat: Seat, complete: Callable[[Seat], Completion]) -> Completion:
 
 def broken(prompt: Prompt, prompt_tokens: int, error: Exception) -> Completion:
     """Of a row that has no neighbour to blame."""
-    reason = (str(error).splitlines() or [""])[0]
-    return Completion(
+    reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    completion = Completion(
         row_id=prompt.row_id,
         key=prompt.key,
         status=Status.ERROR,
         error_type="engine",
-        error=f"The engine failed on this row, also alone: {type(error).__name__}: {reason}",
+        error=f"The engine failed on this row, also alone: {reason}",
         prompt_tokens=prompt_tokens,
     )
+    if is_out_of_memory(error):
+        told = f"{_NO_ROOM.format(tokens=prompt_tokens)} ({reason})"
+        return replace(completion, error_type="memory", error=told)
+    return completion
 
 
 def written(seat: Seat, answers: Sequence[Answer], rule: StopRule, *, parses: bool = False) -> Completion:

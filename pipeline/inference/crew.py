@@ -23,7 +23,7 @@ class Crew:
         self._longest = [max(answer.length for answer in rank.running) + 1 for rank in self._ranks]
         self.answers = [answer for rank in self._ranks for answer in rank.running]
         self.places = [answer.place for answer in self.answers]
-        self._token_ids = self._numbers([answer.token_ids[-1] for answer in self.answers])
+        self._token_ids = self._numbers([answer.newest for answer in self.answers])
         self._lane_places = self._numbers([answer.length for answer in self.answers])
         self._positions = self._lane_places + self._numbers([stem.lengths[place] for place in self.places])
         self._levels = stem.levels(self.places, [1] * len(self.places))

@@ -63,7 +63,7 @@ class Engine:
         """
         self._model, self._prefixes, self._write = model, prefixes, write or decode
         self._pool = LanePool(model.shape, max_lane_bytes or usual_lane_bytes(model.device))
-        self._capacity = Capacity(forward_tokens)
+        self._capacity = Capacity(forward_tokens, whole=model.deterministic)
         self._labelling = Labelling(model, self._capacity)
         self._text = token_text(decode)
         self._constraints = constraints
@@ -89,12 +89,16 @@ class Engine:
         """All that needs the device.
 
         Where memory runs out although each forward is as small as can be, fewer rows run at once from then on.
+        All is as before once that does not help either: other rows may have nothing of it.
         """
+        known, lane_bytes = replace(self._capacity), self._pool.max_bytes
         while True:
             try:
                 return self._run(batch, task)
             except Exception as error:
                 if not is_out_of_memory(error) or not self._pool.halve():
+                    self._capacity.recall(known)
+                    self._pool.max_bytes = lane_bytes
                     raise
 
     def _run(self, batch: Batch, asked: Asked) -> Finished:

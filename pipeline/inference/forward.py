@@ -74,13 +74,20 @@ def forward(
     return model.logits(token_ids, positions, keep, packed)
 
 
-def states(model: LanguageModel, stem: Stem, places: Sequence[int], rows: Sequence[Ids]) -> Tensor:
-    """fp32 states [tokens, width] of all tokens of whole rows, behind the model's final norm."""
+def states(
+    model: LanguageModel, token_ids: Tensor, positions: Tensor, levels: Sequence[Level], own: Sequence[Own]
+) -> Tensor:
+    """fp32 states [tokens, width] of all tokens of the forward, behind the model's final norm."""
+    return model.states(*_planned(model, token_ids, positions, levels, own))[: len(token_ids)]
+
+
+def row_states(model: LanguageModel, stem: Stem, places: Sequence[int], rows: Sequence[Ids]) -> Tensor:
+    """Those of all tokens of whole rows."""
     lengths = [len(row) for row in rows]
     token_ids = torch.tensor([token for row in rows for token in row], device=model.device)
     at = torch.tensor(positions(stem, places, lengths), device=model.device)
     own = list(whole_rows(model, lengths, None, 0))
-    return model.states(*_planned(model, token_ids, at, stem.levels(places, lengths), own))[: len(token_ids)]
+    return states(model, token_ids, at, stem.levels(places, lengths), own)
 
 
 def _planned(

@@ -14,6 +14,7 @@ from pipeline.constraints import Guide
 from pipeline.inference.capacity import Capacity, is_out_of_memory
 from pipeline.inference.crew import Crew
 from pipeline.inference.lane_pool import LanePool
+from pipeline.inference.long_row import LongRow
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.padding import length_class
 from pipeline.inference.ranks import Answer, Rank
@@ -60,6 +61,8 @@ class Generation:
     def run(self, watch: Stopwatch) -> None:
         """A forward with prompts in it counts as prefill, whatever it decodes beside them."""
         while any(rank.waiting or rank.running for rank in self._ranks):
+            with watch.stage("prefill"):
+                self._read_in_steps()
             newcomers = self._admit()
             with watch.stage("prefill" if newcomers else "decode"):
                 self._step(newcomers)
@@ -67,9 +70,8 @@ class Generation:
 
     def _admit(self) -> list[tuple[Rank, list[Answer]]]:
         """The longest rows first, for they may take longest; a row that no forward holds runs when it is alone."""
-        most = min(self._capacity.rows, max(1, _LOGITS // self._model.vocab_size))
-        room = self._capacity.tokens - sum(answer.overdue for answer in self._crew.answers)
-        seats = most - len(self._crew.answers)
+        room = self._capacity.tokens - self._overdue
+        seats = self._seats
         newcomers = []
         for rank in self._ranks:
             if admitted := rank.admit(room, seats):
@@ -80,6 +82,36 @@ class Generation:
             rank = next(rank for rank in self._ranks if rank.waiting)
             newcomers.append((rank, rank.admit(len(rank.waiting[0].prompt), 1)))
         return newcomers
+
+    @property
+    def _overdue(self) -> int:
+        return sum(answer.overdue for answer in self._crew.answers)
+
+    @property
+    def _seats(self) -> int:
+        most = min(self._capacity.rows, max(1, _LOGITS // self._model.vocab_size))
+        return most - sum(len(rank.running) for rank in self._ranks)
+
+    def _read_in_steps(self) -> None:
+        """What no forward holds, but for a row's newest token, with which it goes on among those that run."""
+        seats, behind = self._seats, self._overdue > self._capacity.longest
+        for rank in self._ranks:
+            for answer in rank.running if behind else ():
+                self._read(rank, answer, answer.length - answer.overdue)
+            while rank.waiting and len(rank.waiting[0].prompt) > self._capacity.longest:
+                admitted = rank.admit(len(rank.waiting[0].prompt), min(1, self._seats))
+                if not admitted:
+                    break
+                self._read(rank, admitted[0], 0)
+        if self._seats < seats:
+            self._crew = Crew(self._model, self._stem, self._ranks)
+
+    def _read(self, rank: Rank, answer: Answer, start: int) -> None:
+        ids, lane = [*answer.prompt, *answer.token_ids][:-1], rank.running.index(answer)
+        row = LongRow(self._model, self._stem, answer.place, ids, rank.lanes, lane)
+        for _ in self._capacity.steps(row.read, len(ids), start):
+            pass
+        answer.overdue = 0
 
     def _step(self, newcomers: Sequence[tuple[Rank, Sequence[Answer]]]) -> None:
         """Its logits are gone before the next one asks for memory."""
@@ -95,15 +127,25 @@ class Generation:
             return self._crew.step_with(newcomers)
         except Exception as error:
             tokens = [len(answer.prompt) for _, admitted in newcomers for answer in admitted]
-            if not is_out_of_memory(error) or not newcomers or len(self._crew.answers) + len(tokens) == 1:
+            if not is_out_of_memory(error) or not self._tries_less(tokens):
                 raise
-            if len(tokens) == 1:
-                self._capacity.rows = len(self._crew.answers)
-            else:
-                self._capacity.halve(sum(tokens))
             for rank, admitted in newcomers:
                 rank.dismiss(admitted)
             return None
+
+    def _tries_less(self, tokens: Sequence[int]) -> bool:
+        """Of what prompts, or else forced tokens, brought into a forward, or else of rows; False where all is least."""
+        running = len(self._crew.answers)
+        if len(tokens) > 1:
+            self._capacity.halve(sum(tokens))
+            return True
+        alone = sum(tokens) or self._overdue
+        if alone > running and self._capacity.shorten(alone):
+            return True
+        if tokens and running:
+            self._capacity.rows = running
+            return True
+        return False
 
     def _extend(self, answers: Sequence[Answer], logits: Tensor) -> None:
         """The only place that waits for the device: for the tokens picked, and what is to be told of them."""

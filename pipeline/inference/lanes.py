@@ -40,11 +40,11 @@ class Lanes:
     def nbytes(self) -> int:
         return self.count * self.capacity * self._shape.bytes_per_token()
 
-    def write(self, layer: int, first: int, keys: Tensor, values: Tensor) -> None:
-        """keys, values [rows, kv_heads, tokens, dim] become the beginning of lanes first..first+rows."""
+    def write(self, layer: int, first: int, keys: Tensor, values: Tensor, start: int = 0) -> None:
+        """keys, values [rows, kv_heads, tokens, dim] go to lanes first..first+rows, from place `start` on."""
         rows, _, tokens, _ = keys.shape
-        self._keys[layer][first : first + rows, :, :tokens] = keys
-        self._values[layer][first : first + rows, :, :tokens] = values
+        self._keys[layer][first : first + rows, :, start : start + tokens] = keys
+        self._values[layer][first : first + rows, :, start : start + tokens] = values
 
     def append(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
         """keys, values [rows, kv_heads, dim] go to place places[i] of lane i."""

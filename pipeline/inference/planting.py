@@ -5,6 +5,7 @@ from collections.abc import Container, Sequence
 from pipeline.inference.capacity import Capacity
 from pipeline.inference.forward import prefill
 from pipeline.inference.lanes import Lanes
+from pipeline.inference.long_row import LongRow
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.padding import length_class
 from pipeline.inference.prefix_store import Path, PrefixStore
@@ -54,4 +55,11 @@ def _compute(model: LanguageModel, chains: Sequence[Chain], rows: Sequence[Path]
         prefill(model, stem, places, rows[part], lanes)
         return [Node(stem.lengths[place], lanes.take(n, len(rows[place]))) for n, place in enumerate(places)]
 
-    return [node for some in capacity.parts(rows, nodes) for node in some]
+    def in_steps(place: int) -> list[Node]:
+        lanes = Lanes(model.shape, 1, len(rows[place]))
+        row = LongRow(model, stem, place, rows[place], lanes)
+        for _ in capacity.steps(row.read, len(row.ids)):
+            pass
+        return [Node(stem.lengths[place], lanes)]
+
+    return [node for some in capacity.parts(rows, nodes, in_steps) for node in some]

@@ -21,8 +21,13 @@ class Answer:
     overdue: int = 0  #: of `token_ids`, those before the newest one that the model has not read either
 
     @property
+    def newest(self) -> int:
+        """What the model reads next: where nothing is generated yet, the prompt's last token."""
+        return (self.token_ids or self.prompt)[-1]
+
+    @property
     def length(self) -> int:
-        """Tokens in its lane before the next one: its last token has no key yet."""
+        """Tokens in its lane before the newest one, which has no key yet."""
         return len(self.prompt) + len(self.token_ids) - 1
 
     @property

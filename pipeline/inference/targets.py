@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pipeline.inference.attention import Level, Prefill
 from pipeline.inference.capacity import Capacity
 from pipeline.inference.forward import Ids, forward, positions, whole_rows
 from pipeline.inference.lanes import Lanes
+from pipeline.inference.long_row import LongRow
 from pipeline.inference.model import LanguageModel
-from pipeline.inference.padding import Padding
 from pipeline.inference.stem import Stem
 from pipeline.rows import TokenLogprob
 
@@ -42,17 +41,24 @@ class Scoring:
     def run(self, capacity: Capacity) -> list[Likelihood]:
         inputs = [_inputs(row) for row in self._rows]
         places = range(len(self._rows))
-        parts = capacity.parts(inputs, lambda part: self._score(places[part]), alike=self._model.deterministic)
+
+        def score(part: slice) -> list[Likelihood]:
+            return self._score(places[part], capacity)
+
+        def in_steps(place: int) -> list[Likelihood]:
+            return [self._in_steps(place, capacity)]
+
+        parts = capacity.parts(inputs, score, in_steps, alike=self._model.deterministic)
         return [found for part in parts for found in part]
 
-    def _score(self, places: Sequence[int]) -> list[Likelihood]:
+    def _score(self, places: Sequence[int], capacity: Capacity) -> list[Likelihood]:
         """Split until the logits are few enough; a row alone goes in steps then."""
         if sum(len(self._rows[place][1]) for place in places) <= self._most:
             return self._together(places)
         if len(places) == 1:
-            return [self._in_steps(places[0])]
+            return [self._in_steps(places[0], capacity)]
         middle = len(places) // 2
-        return [*self._score(places[:middle]), *self._score(places[middle:])]
+        return [*self._score(places[:middle], capacity), *self._score(places[middle:], capacity)]
 
     def _together(self, places: Sequence[int]) -> list[Likelihood]:
         rows = [self._rows[place] for place in places]
@@ -72,26 +78,16 @@ class Scoring:
         parts = torch.split(logits, list(map(len, targets)))
         return [self._measured(part, target) for part, target in zip(parts, targets, strict=True)]
 
-    def _in_steps(self, place: int) -> Likelihood:
-        """Each step reads the keys and values of those before it, as levels of the row's own."""
+    def _in_steps(self, place: int, capacity: Capacity) -> Likelihood:
         ids, target = _inputs(self._rows[place]), self._rows[place][1]
-        start, first = self._stem.lengths[place], len(ids) - len(target)
-        before: list[Level] = []
-        found: list[Likelihood] = []
-        for at in range(0, len(ids), self._most):
-            step = ids[at : at + self._most]
-            lanes = Lanes(self._model.shape, 1, len(step))
-            kept = range(max(first, at), at + len(step))
-            logits = forward(
-                self._model,
-                self._numbers(step),
-                self._numbers(range(start + at, start + at + len(step))),
-                keep=self._numbers([token - at for token in kept]),
-                levels=[*self._stem.levels([place], [len(step)]), *before],
-                own=[Prefill(self._model.kernel, Padding([len(step)], self._model.device), lanes)],
-            )
-            before.append(Level(lanes, 0, self._numbers([start + at]), len(step), None, None, None))
-            found.append(self._measured(logits, target[len(target) - len(ids) + kept.start :][: len(kept)]))
+        first = len(ids) - len(target)
+        row = LongRow(self._model, self._stem, place, ids, Lanes(self._model.shape, 1, len(ids)))
+
+        def score(step: slice) -> Likelihood:
+            kept = range(max(first, step.start), step.stop)
+            return self._measured(row.logits(step, kept), target[kept.start - first :][: len(kept)])
+
+        found = list(capacity.steps(score, len(ids), most=self._most))
         return Likelihood(
             tuple(logprob for step in found for logprob in step.logprobs),
             tuple(token for step in found for token in step.tokens),

@@ -73,6 +73,19 @@ def network(config: Any) -> Any:
     return made
 
 
+def small_memory(network: Any, tokens: int) -> list[int]:
+    """A device on which no forward of more tokens fits. Returns the widths of those tried, as they are."""
+    tried: list[int] = []
+
+    def check(_: Any, __: Any, given: dict[str, torch.Tensor]) -> None:
+        tried.append(given["input_ids"].shape[1])
+        if tried[-1] > tokens:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    network.base_model.register_forward_pre_hook(check, with_kwargs=True)
+    return tried
+
+
 @pytest.fixture(params=sorted(CONFIGS))
 def family(request: pytest.FixtureRequest) -> Any:
     """A fresh random network of each family in turn."""

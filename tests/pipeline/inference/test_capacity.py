@@ -38,6 +38,25 @@ def test_a_row_that_does_not_fit_alone_raises():
         list(Capacity(100).parts(rows(10, 10), run))
 
 
+def test_a_row_that_does_not_fit_alone_is_for_whoever_reads_it_in_steps():
+    capacity, tried = Capacity(100), []
+
+    def step(part):
+        tried.append(part.stop - part.start)
+        if tried[-1] > 12:
+            raise MemoryError
+        return part
+
+    def in_steps(place):
+        return [place, *capacity.steps(step, 30, most=20)]
+
+    lengths = rows(30, 5, 30)
+    found = list(capacity.parts(lengths, lambda part: step(slice(0, sum(map(len, lengths[part])))), in_steps))
+    in_three = [slice(0, 7), slice(7, 14), slice(14, 21), slice(21, 28), slice(28, 30)]
+    assert found == [[0, *in_three], slice(0, 5), [2, *in_three]]
+    assert tried[:4] == [65, 30, 15, 7]
+
+
 def test_what_is_a_lack_of_memory():
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
     assert is_out_of_memory(MemoryError())

@@ -13,6 +13,7 @@ from pipeline.inference.loading import adopt
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Batch, Constraint, Generate, Prompt, Sampling
+from tests.pipeline.inference.conftest import small_memory
 
 TEXTS = ["Ann is 31.", "b", "A longer text, of which nothing follows, and that is over a window long.", "c", "{"]
 DRAWN = Sampling(0.9, seed=5, repetition_penalty=1.5, presence_penalty=2.0)
@@ -43,8 +44,10 @@ def constraints(vocabulary):
 def answer(vocabulary, constraints):
     """What each row was answered, in the order of the texts."""
 
-    def answers(network, task, **limits):
+    def answers(network, task, memory=None, **limits):
         engine = Engine(adopt(network), PrefixStore(1 << 20), vocabulary.decode, constraints=constraints, **limits)
+        if memory is not None:
+            small_memory(network, memory)
         prompts = [Prompt(n, str(n), tuple(vocabulary.ids([f"> {text}"])[0])) for n, text in enumerate(TEXTS)]
         batch = Batch("job", 0, 1, 1, tuple(vocabulary.ids(["Say something of this: "])[0]), tuple(prompts))
         found = sorted(engine.answer(batch, task)[0], key=lambda completion: completion.row_id)
@@ -104,6 +107,11 @@ def test_rows_at_different_places_go_on_beside_each_other(answer, llama, steps):
     assert one_lane == found
     assert answer(llama, task, forward_tokens=40) == found
     assert all(re.fullmatch("([a-z]{1,4}: forced; ){1,3}end", s[0]) for row in found for s in row if s[1] == "stop")
+
+
+def test_more_than_a_forward_holds_is_read_in_steps(answer, llama):
+    expected = answer(llama, Generate(60, sampling=DRAWN, constraint=LONG))
+    assert answer(llama, Generate(60, sampling=DRAWN, constraint=LONG), memory=6) == expected
 
 
 def test_a_limit_or_a_stop_string_ends_an_answer_in_the_midst_of_what_is_forced(answer, llama):
