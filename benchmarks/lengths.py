@@ -86,9 +86,10 @@ def measure(directory: Path, point: Point) -> dict[str, float]:
     _, timing = engine.answer(product.batches(first, settings, None)[0], Generate(1))
     prefix_peak = _memory("VmHWM") - loaded
     _forget_peak()
-    run = product.answer_batches(engine, product.task(workload), product.batches(workload, settings, None))
+    batches = product.batches(workload, settings, None)
+    run = product.answer_batches(engine, product.task(workload), batches)
     peak = max(prefix_peak, _memory("VmHWM") - loaded)
-    predicted = predicted_bytes(model, point.prefix_tokens, [point.own_tokens] * point.batch_rows, NEW_TOKENS)
+    predicted = predicted_bytes(model, point.prefix_tokens, batches[0].prompts, Generate(NEW_TOKENS))
     facts = (point.batch_rows / run.seconds, timing.prefix_s, loaded, prefix_peak, peak, predicted)
     return dict(zip(MEASURED, facts, strict=True))
 

@@ -21,7 +21,7 @@ from pipeline.order import order_that_pays
 from pipeline.prompts.choices import verdicts
 from pipeline.rehearsal import Rehearsal, rehearse
 from pipeline.reordering import Reordering, best_reordering
-from pipeline.rows import Prompt
+from pipeline.rows import Prompt, samples_of, tasks_of
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
 
@@ -140,7 +140,7 @@ def _estimate(spec: JobSpec, means: Means, found: Rehearsal, sample: Sample, bat
     yield f"{found.reused:.0%} of all prompt tokens reused, {duration(least)}{until}, as timed here just now."
     if not sample.is_whole:
         yield "Rows behind those were not looked at: they may share more or less."
-    yield f"Memory beside the model: roughly {size(_batch_bytes(spec, means, found, max(longest), batch_rows))}."
+    yield f"Memory beside the model: roughly {size(_batch_bytes(means, found, batch_rows))}."
     for place, asked in enumerate(spec.asked):
         for line in _task(asked, _of_question(found, place, count)):
             yield f"{spec.questions[place].name}: {line}" if spec.questions else line
@@ -162,12 +162,13 @@ def _task(spec: JobSpec, prompts: Sequence[Prompt]) -> Iterator[str]:
         yield f"Each token's log-probability will be recorded{likeliest}."
 
 
-def _batch_bytes(spec: JobSpec, means: Means, found: Rehearsal, longest: int, batch_rows: int) -> int:
-    """Of the batch of the longest rows."""
-    samples = [asked.n for asked in spec.asked]
-    each = (prompt.tokens for prompt in found.prompts for _ in range(samples[prompt.row_id % len(samples)]))
-    own = sorted(each, reverse=True)[:batch_rows]
-    return predicted_bytes(means.model, len(found.prefix), own, longest)
+def _batch_bytes(means: Means, found: Rehearsal, batch_rows: int) -> int:
+    """Of the batch of the longest rows, at the question that takes the most: they are answered one after the other."""
+    tasks = tasks_of(found.task)
+    longest = sorted(found.prompts, key=lambda prompt: -prompt.tokens)
+    asked = [(task, [prompt for prompt in longest if prompt.row_id % len(tasks) == n]) for n, task in enumerate(tasks)]
+    rows = max(1, batch_rows // sum(map(samples_of, tasks)))
+    return max(predicted_bytes(means.model, len(found.prefix), its[:rows], task) for task, its in asked if its)
 
 
 def _histogram(lengths: Sequence[int]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from pipeline.excerpt import encode_excerpt
 from pipeline.inference.engine import Engine
 from pipeline.inference.prefix_store import PrefixStore
 from pipeline.means import Means
-from pipeline.rows import Batch, Completion, Generate, Prompt, Row, Task, changed, task_of
+from pipeline.rows import Asked, Batch, Completion, Generate, Prompt, Row, Task, changed, task_of
 from pipeline.spec import JobSpec
 
 #: Rows of the batch that is timed, and the tokens it generates: seconds on a CPU.
@@ -24,6 +24,7 @@ class Rehearsal:
 
     prefix: tuple[int, ...]
     prompts: tuple[Prompt, ...]
+    task: Asked
     failures: tuple[Completion, ...]
     neutralised: int  #: rows of the sample whose text held special tokens
     n_computed: int  #: of the prompts, those that share no other row's answer
@@ -64,6 +65,7 @@ def rehearse(spec: JobSpec, means: Means, sample: Sequence[Row], batch_rows: int
     return Rehearsal(
         prefix=excerpt.prefix,
         prompts=prompts,
+        task=excerpt.task,
         failures=excerpt.failures,
         neutralised=excerpt.neutralised,
         n_computed=len(excerpt.distinct),

@@ -25,7 +25,7 @@ from pipeline.rows import TokenLogprob
 from pipeline.timing import Stopwatch
 
 #: Logits of one step at most, in numbers: 512 MB of fp32.
-_LOGITS = 1 << 27
+MOST_LOGITS = 1 << 27
 
 #: Logits of a step, the ids picked -> what is to be told of them.
 Report = Callable[[Tensor, Tensor], Sequence[TokenLogprob | None]]
@@ -89,7 +89,7 @@ class Generation:
 
     @property
     def _seats(self) -> int:
-        most = min(self._capacity.rows, max(1, _LOGITS // self._model.vocab_size))
+        most = min(self._capacity.rows, max(1, MOST_LOGITS // self._model.vocab_size))
         return most - sum(len(rank.running) for rank in self._ranks)
 
     def _read_in_steps(self) -> None:

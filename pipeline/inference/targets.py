@@ -15,7 +15,7 @@ from pipeline.inference.stem import Stem
 from pipeline.rows import TokenLogprob
 
 #: Logits of one forward at most, in numbers: 256 MB of fp32.
-_LOGITS = 1 << 26
+MOST_SCORED_LOGITS = 1 << 26
 
 #: Logits [tokens, vocab] and the tokens [tokens] that did come -> what is told of each.
 Report = Callable[[Tensor, Tensor], Sequence[TokenLogprob | None]]
@@ -36,7 +36,7 @@ class Scoring:
 
     def __init__(self, model: LanguageModel, stem: Stem, rows: Sequence[Row], report: Report | None) -> None:
         self._model, self._stem, self._rows, self._report = model, stem, rows, report
-        self._most = max(1, _LOGITS // model.vocab_size)
+        self._most = max(1, MOST_SCORED_LOGITS // model.vocab_size)
 
     def run(self, capacity: Capacity) -> list[Likelihood]:
         inputs = [_inputs(row) for row in self._rows]

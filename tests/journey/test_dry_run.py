@@ -166,7 +166,7 @@ def test_what_memory_it_takes_is_told(submit, table):
     sizes = [
         int(re.search(r"Memory beside the model: roughly (\d+) MiB\.\n", shown).group(1)) for shown in (short, long)
     ]
-    assert 24 <= sizes[0] <= sizes[1] < 40
+    assert 16 <= sizes[0] <= sizes[1] < 40
 
 
 def test_the_column_that_would_be_better_first_is_named(submit, table):

@@ -4,7 +4,7 @@ from pipeline.errors import SpecError
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.means import load_means
 from pipeline.rehearsal import Rehearsal, rehearse
-from pipeline.rows import Completion, Prompt, Row, Status
+from pipeline.rows import Completion, Generate, Prompt, Row, Status
 from pipeline.settings import Settings
 from pipeline.spec import build_spec
 
@@ -27,7 +27,8 @@ def means(spec, tmp_path_factory):
 def test_seconds_grow_with_rows_and_with_tokens():
     prompts = (Prompt(0, "0", (1,) * 10), Prompt(1, "1", (1,) * 30))
     failures = (Completion(2, "2", Status.ERROR),)
-    found = Rehearsal((1, 2), prompts, failures, 0, 2, 40, reused=0.1, prefix_s=1.0, prefill_s=0.1, decode_s=0.5)
+    seconds = {"prefix_s": 1.0, "prefill_s": 0.1, "decode_s": 0.5}
+    found = Rehearsal((1, 2), prompts, Generate(4), failures, 0, 2, 40, reused=0.1, **seconds)
     assert found.seconds(3, 0) == pytest.approx(1 + 40 * 0.1)
     assert found.seconds(6, 0) == pytest.approx(1 + 2 * 40 * 0.1)
     assert found.seconds(6, 4) == pytest.approx(1 + 2 * (40 * 0.1 + 2 * 4 * 0.5))

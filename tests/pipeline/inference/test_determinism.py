@@ -58,7 +58,7 @@ def test_for_any_batch_size_and_order(model, make_batch, task, prefix):
 @pytest.mark.parametrize("most", [25, 1000])
 def test_for_texts_that_are_scored(model, make_batch, monkeypatch, most):
     """Whether they fit into a forward or go in steps."""
-    monkeypatch.setattr("pipeline.inference.targets._LOGITS", most * model.vocab_size)
+    monkeypatch.setattr("pipeline.inference.targets.MOST_SCORED_LOGITS", most * model.vocab_size)
     batch = make_batch(LENGTHS)
     scored = [replace(prompt, target=(*prompt.own_ids[:30], prompt.row_id)) for prompt in batch.prompts]
     batch = replace(batch, prompts=tuple(scored))

@@ -59,21 +59,21 @@ def test_scores_are_those_of_a_whole_forward(family, batch):
 
 
 def test_a_long_text_goes_in_steps(family, batch, monkeypatch):
-    monkeypatch.setattr("pipeline.inference.targets._LOGITS", 11 * VOCAB)
+    monkeypatch.setattr("pipeline.inference.targets.MOST_SCORED_LOGITS", 11 * VOCAB)
     found = answered(adopt(family), batch)
     check(found, expected(family, batch))
 
 
 @pytest.mark.parametrize("most", [1, 10])
 def test_so_it_does_without_a_prefix_and_in_small_forwards(llama, batch, monkeypatch, most):
-    monkeypatch.setattr("pipeline.inference.targets._LOGITS", most * VOCAB)
+    monkeypatch.setattr("pipeline.inference.targets.MOST_SCORED_LOGITS", most * VOCAB)
     bare = replace(batch, prefix=(), prompts=tuple(replace(prompt, cuts=()) for prompt in batch.prompts))
     check(answered(adopt(llama), bare, forward_tokens=16), expected(llama, bare))
 
 
 @pytest.mark.parametrize("most", [7, 1 << 20])
 def test_each_token_has_its_logprob_and_the_likeliest_ones(llama, batch, monkeypatch, most):
-    monkeypatch.setattr("pipeline.inference.targets._LOGITS", most * VOCAB)
+    monkeypatch.setattr("pipeline.inference.targets.MOST_SCORED_LOGITS", most * VOCAB)
     found = answered(adopt(llama), batch, Score(logprobs=2))
     for completion, prompt, tokens in zip(found, batch.prompts, expected(llama, batch), strict=True):
         assert [token.token_id for token in completion.logprobs] == list(prompt.target)
