@@ -60,7 +60,7 @@ def _answers(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield result
         return
     for sample_no, sample in enumerate(samples):
-        status = Status.TRUNCATED if sample["finish_reason"] == "length" else Status.OK
+        status = Status.OK if sample["finish_reason"] == "stop" else Status.TRUNCATED
         yield result | {"sample": sample_no, "status": status, "output": sample["output"]}
 
 

@@ -17,6 +17,7 @@ from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask_par
 from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
+from pipeline.json_schema import AnswerSchema
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import Constraint
 
@@ -40,6 +41,8 @@ class Constraints:
         try:
             if fault := LLMatcher.validate_grammar(_grammar(constraint)):
                 raise SpecError(f"{flag} cannot be used: {_reason(fault, constraint)}.")
+            if constraint.kind == "json_schema" and (flaw := AnswerSchema(constraint.text).fault()):
+                raise SpecError(f"{flag} cannot be used: it is no JSON schema: {flaw}.")
             if not self._are_bytes():
                 raise SpecError(
                     f"{flag} cannot be used with this model: its tokenizer does not say which bytes each of its tokens "
@@ -155,9 +158,16 @@ class Guide:
 def _grammar(constraint: Constraint) -> str:
     match constraint.kind:
         case "json_schema":
-            # As Python writes it on one line: a model that may pad with white space may do so without end.
+            # As Python writes it on one line: a model that may pad with white space may do so without end. Of what
+            # `oneOf` allows too much while it is written, the whole answer is told (json_schema.py).
             return LLMatcher.grammar_from_json_schema(
-                constraint.text, defaults={"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+                constraint.text,
+                defaults={
+                    "whitespace_flexible": False,
+                    "item_separator": ", ",
+                    "key_separator": ": ",
+                    "coerce_one_of": True,
+                },
             )
         case "regex":
             return LLMatcher.grammar_from_regex(constraint.text)

@@ -110,7 +110,7 @@ class Sample:
     """One of several answers to the same row."""
 
     output: str
-    finish_reason: str  #: stop | length
+    finish_reason: str  #: stop | length | cut: by a stop string, short of the shape that it was held to
     output_tokens: int
     logprobs: tuple[TokenLogprob, ...] = ()  #: of all `output_tokens`, the stop token included
 
@@ -128,7 +128,7 @@ class Completion:
     """The one outcome of one row. `error` and `error_type` are set exactly when status is ERROR.
 
     Where several samples were asked for, they are all in `samples`, and `output` and `logprobs` are the first one's;
-    the row is TRUNCATED, and its finish_reason `length`, where any of them was cut; `output_tokens` is their sum.
+    the row is TRUNCATED, and its finish_reason `length` or `cut`, where any of them is; `output_tokens` is their sum.
     """
 
     row_id: int
@@ -137,7 +137,7 @@ class Completion:
     output: str | None = None
     label: str | None = None
     score: float | None = None  #: probability of `label` among the choices
-    finish_reason: str | None = None  #: stop | length | choice
+    finish_reason: str | None = None  #: stop | length | cut | choice
     error_type: str | None = None
     error: str | None = None
     prompt_tokens: int = 0  #: the whole prompt, the shared prefix included
@@ -150,7 +150,7 @@ class Completion:
     logprob: float | None = None  #: natural, of a given text after the prompt
     perplexity: float | None = None  #: of the same text: exp(-logprob / its tokens)
     embedding: bytes | None = None  #: float32 numbers, little-endian, end to end
-    parsed: str | None = None  #: JSON, where the answer was held to a schema and is whole
+    parsed: str | None = None  #: JSON, where the answer was held to a schema, is whole and of that schema
     cut_tokens: int = 0  #: tokens of the row's text that were left out so that the prompt fits
     copied_from: str | None = None  #: id of the job that computed this answer to the same prompt
     prompt_hash: bytes | None = None  #: of all that it hangs on, where it would be the same again

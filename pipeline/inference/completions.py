@@ -1,8 +1,6 @@
 """What the engine found, as the completion of a row: answers written out, labels chosen, or why there is neither."""
 
-import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +11,8 @@ from pipeline.inference.ranks import Answer
 from pipeline.inference.seats import Seat
 from pipeline.inference.stopping import StopRule
 from pipeline.inference.targets import Likelihood
-from pipeline.rows import BatchTiming, Choose, Completion, LabelScore, Prompt, Sample, Status
+from pipeline.json_schema import AnswerSchema
+from pipeline.rows import BatchTiming, Choose, Completion, Generate, LabelScore, Prompt, Sample, Status
 from pipeline.timing import Stopwatch
 
 #: From so likely on, one of several labels is taken to hold.
@@ -28,8 +27,6 @@ _NO_ROOM = (
     "The device has no memory for this row, whose prompt has {tokens} tokens, also alone. Shorten its text, leave more "
     "room (a smaller PIPELINE_PREFIX_BYTES, fewer processes on the device), or take another --dtype or device."
 )
-#: Of a pair of surrogates, which no text may hold by itself.
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +71,29 @@ def broken(prompt: Prompt, prompt_tokens: int, error: Exception) -> Completion:
     return completion
 
 
-def written(seat: Seat, answers: Sequence[Answer], rule: StopRule, *, parses: bool = False) -> Completion:
-    """`answers` are all samples of the row. Where it `parses`, they are held to a JSON schema."""
+def written(seat: Seat, answers: Sequence[Answer], rule: StopRule, task: Generate) -> Completion:
+    """`answers` are all samples of the row. Where it is held to a JSON schema, each whole one is."""
     if any(answer.finish == "numeric" for answer in answers):
         return _failed(seat)
     if any(answer.finish == "stuck" for answer in answers):
         return replace(_failed(seat), error_type="constraint", error=_STUCK)
-    samples = tuple(_sample(answer, rule) for answer in answers)
-    cut = any(sample.finish_reason == "length" for sample in samples)
-    return Completion(
+    samples = tuple(_sample(answer, rule, is_held=task.constraint is not None) for answer in answers)
+    reasons = {sample.finish_reason for sample in samples}
+    completion = Completion(
         row_id=seat.prompt.row_id,
         key=seat.prompt.key,
-        status=Status.TRUNCATED if cut else Status.OK,
+        status=Status.OK if reasons == {"stop"} else Status.TRUNCATED,
         output=samples[0].output,
-        finish_reason="length" if cut else "stop",
+        finish_reason=next(reason for reason in ("length", "cut", "stop") if reason in reasons),
         prompt_tokens=seat.tokens,
         reused_tokens=seat.shared,
         output_tokens=sum(sample.output_tokens for sample in samples),
         samples=samples if len(samples) > 1 else (),
         logprobs=samples[0].logprobs,
-        parsed=_parsed(answers[0], rule) if parses else None,
     )
+    if task.constraint is None or task.constraint.kind != "json_schema":
+        return completion
+    return _parsed(completion, samples, AnswerSchema(task.constraint.text))
 
 
 def chosen(seat: Seat, probabilities: Tensor, task: Choose) -> Completion:
@@ -150,21 +149,20 @@ def embedded(seat: Seat, vector: Tensor) -> Completion:
     )
 
 
-def _parsed(answer: Answer, rule: StopRule) -> str | None:
-    """The answer as JSON, always spelled alike. None where it was cut, or is beyond what numbers and readers hold."""
-    if answer.finish != "stop" or rule.cuts(answer.token_ids):
-        return None
+def _parsed(completion: Completion, samples: Sequence[Sample], schema: AnswerSchema) -> Completion:
+    """With the first sample as JSON where it is whole, or as an error where a whole one is not of the schema."""
     try:
-        value = json.loads(rule.text(answer.token_ids))
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (ValueError, RecursionError):
-        return None
-    return json.dumps(value) if _HALF.search(text) else text
+        parsed = [schema.parsed(sample.output) if sample.finish_reason == "stop" else None for sample in samples]
+    except ValueError as error:
+        return replace(
+            completion, status=Status.ERROR, error_type="schema", error=f"The answer is not of the schema: {error}."
+        )
+    return replace(completion, parsed=parsed[0])
 
 
-def _sample(answer: Answer, rule: StopRule) -> Sample:
+def _sample(answer: Answer, rule: StopRule, *, is_held: bool) -> Sample:
     assert answer.finish is not None
-    finish = "stop" if rule.cuts(answer.token_ids) else answer.finish
+    finish = ("cut" if is_held else "stop") if rule.cuts(answer.token_ids) else answer.finish
     return Sample(rule.text(answer.token_ids), finish, len(answer.token_ids), tuple(answer.logprobs))
 
 

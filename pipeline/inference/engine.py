@@ -165,9 +165,8 @@ class Engine:
         report = self._report(task.logprobs)
         Generation(self._model, stem, answers, rule, picker, self._pool, self._capacity, report, guide).run(watch)
         n = task.samples
-        parses = task.constraint is not None and task.constraint.kind == "json_schema"
         return [
-            partial(written, answers=answers[n * row : n * (row + 1)], rule=rule, parses=parses)
+            partial(written, answers=answers[n * row : n * (row + 1)], rule=rule, task=task)
             for row in range(len(seats))
         ]
 

@@ -90,7 +90,7 @@ def _chat_choice(sample: Sample) -> Answer:
     return {
         "message": {"role": "assistant", "content": sample.output, "refusal": None},
         "logprobs": {"content": content} if content else None,
-        "finish_reason": sample.finish_reason,
+        "finish_reason": _finish_reason(sample),
     }
 
 
@@ -98,11 +98,16 @@ def _likely(token: str, logprob: float) -> Answer:
     return {"token": token, "logprob": logprob, "bytes": list(token.encode(errors="replace"))}
 
 
+def _finish_reason(sample: Sample) -> str:
+    """The service knows of no answer that is cut by a stop string: it ended there."""
+    return "stop" if sample.finish_reason == "cut" else sample.finish_reason
+
+
 def _completion_choice(sample: Sample) -> Answer:
     return {
         "text": sample.output,
         "logprobs": _completion_logprobs(sample.logprobs) if sample.logprobs else None,
-        "finish_reason": sample.finish_reason,
+        "finish_reason": _finish_reason(sample),
     }
 
 

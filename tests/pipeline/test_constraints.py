@@ -155,6 +155,10 @@ def test_a_vocabulary_of_sentencepieces_kind_writes_what_the_expression_asks(tmp
             schema({"type": "integer", "minimum": 5, "maximum": 3}),
             "--json-schema cannot be used: Unsatisfiable schema: minimum (5) is greater than maximum (3).",
         ),
+        (
+            schema({"title": 1}),
+            "--json-schema cannot be used: it is no JSON schema: at $.title: 1 is not of type 'string'.",
+        ),
         (Constraint("grammar", "start: <|no|>"), "--grammar cannot be used with this model: .*special token.*"),
     ],
 )

@@ -146,10 +146,31 @@ def test_an_answer_that_is_whole_with_its_last_token_is_not_cut_off(answer):
     assert (found.status, found.output, found.finish_reason, found.output_tokens) == (Status.OK, "abc", "stop", 3)
 
 
-def test_a_stop_string_ends_an_answer_that_has_no_value_then(answer):
-    task = Generate(9, ("2",), constraint=schema({"enum": [123]}))
-    (found,) = answer(task, TEXTS[:1])
-    assert (found.status, found.output, found.parsed) == (Status.OK, "1", None)
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("held_to", [schema({"enum": [123]}), Constraint("regex", "123")])
+def test_an_answer_that_a_stop_string_ends_is_cut_off(answer, held_to, samples):
+    sampling = DRAWN if samples > 1 else Sampling()
+    (found,) = answer(Generate(9, ("2",), sampling, samples=samples, constraint=held_to), TEXTS[:1])
+    assert (found.status, found.finish_reason, found.output) == (Status.TRUNCATED, "cut", "1")
+    assert found.parsed is None
+    assert {sample.finish_reason for sample in found.samples} <= {"cut"}
+
+
+def test_a_stop_string_that_does_not_come_cuts_nothing_off(answer):
+    (found,) = answer(Generate(9, ("4",), constraint=schema({"enum": [123]})), TEXTS[:1])
+    assert (found.status, found.finish_reason, found.parsed) == (Status.OK, "stop", "123")
+
+
+def test_a_whole_answer_that_is_not_of_the_schema_is_an_error(answer):
+    either = schema({"oneOf": [{"enum": [1, 2]}, {"enum": [2, 3]}]})
+    found = answer(Generate(9, sampling=DRAWN, constraint=either), [str(number) for number in range(20)])
+    assert {completion.output for completion in found} == {"1", "2", "3"}
+    for completion in found:
+        if completion.output == "2":
+            assert (completion.status, completion.error_type, completion.parsed) == (Status.ERROR, "schema", None)
+            assert completion.error.startswith("The answer is not of the schema: 2 is valid under each of {")
+        else:
+            assert (completion.status, completion.parsed) == (Status.OK, completion.output)
 
 
 def test_a_row_has_the_same_answer_alone_and_among_others(answer):
@@ -232,16 +253,24 @@ def test_an_answer_that_cannot_go_on_is_an_error_of_its_row_alone(answer):
         ('{"b": 1, "a": [true, "é"]}', '{"b": 1, "a": [true, "é"]}'),
         (' {"b":1.50,"a":"\\u00e9\\/"}', '{"b": 1.5, "a": "é/"}'),
         ('"\\ud83d"', '"\\ud83d"'),
-        ("1" * 5000, None),
-        ("1e999", None),
-        ("[" * 5000 + "]" * 5000, None),
-        ("[1, 2", None),
+        ("0.3", "0.3"),
     ],
 )
-def test_a_value_is_spelled_alike_or_there_is_none(output, parsed):
+def test_a_value_is_spelled_alike(output, parsed):
+    completion = completed(output)
+    assert (completion.status, completion.output, completion.parsed) == (Status.OK, output, parsed)
+
+
+@pytest.mark.parametrize("output", ["1" * 5000, "1e999", "[" * 5000 + "]" * 5000, "[1, 2"])
+def test_what_no_reader_holds_is_an_error(output):
+    completion = completed(output)
+    assert (completion.status, completion.error_type, completion.parsed) == (Status.ERROR, "schema", None)
+    assert completion.output == output
+
+
+def completed(output):
+    """An answer of that text to a schema of almost anything."""
     (seat,) = seats_of(Batch("job", 0, 1, 1, (), (Prompt(0, "0", (1,)),)))
     rule = StopRule(frozenset({9}), (), lambda ids: output if 9 not in ids else "")
     answer = Answer(0, (1,), 9, token_ids=[1, 9], finish="stop")
-    completion = written(seat, [answer], rule, parses=True)
-    assert (completion.output, completion.parsed) == (output, parsed)
-    assert written(seat, [answer], rule).parsed is None
+    return written(seat, [answer], rule, Generate(9, constraint=schema({"multipleOf": 0.1})))

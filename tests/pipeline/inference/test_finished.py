@@ -73,7 +73,7 @@ def test_a_text_that_cannot_be_written_costs_no_other_row_its_own(llama, make_ba
 def test_an_answer_whose_text_a_stop_string_cut_has_stopped_however_many_tokens_came():
     answers = [Answer(0, (1,), 3, token_ids=[4, 5, 6], finish="length") for _ in range(2)]
     seat = Seat(Prompt(0, "0", (1,)), (), (1,), 0)
-    cut, whole = (written(seat, answers, StopRule(frozenset(), (stop,), spelled)) for stop in ("5", "7"))
+    cut, whole = (written(seat, answers, StopRule(frozenset(), (s,), spelled), Generate(3)) for s in ("5", "7"))
     assert [(c.status, c.finish_reason, c.output) for c in (cut, whole)] == [
         (Status.OK, "stop", "4 "),
         (Status.TRUNCATED, "length", "4 5 6"),
