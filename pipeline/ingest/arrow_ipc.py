@@ -8,6 +8,7 @@ import pyarrow as pa
 from pipeline.errors import InputError
 from pipeline.ingest.faults import reading
 from pipeline.ingest.files import InputFile
+from pipeline.ingest.strange import require_sound
 
 _BATCH_BYTES = 8 << 20
 _BATCH_ROWS = 16384
@@ -25,7 +26,7 @@ def batches(file: InputFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * batch.num_rows // max(1, batch.nbytes)))
             for start in range(0, batch.num_rows, rows):
                 piece = batch.slice(start, rows)
-                piece.validate(full=True)  # text that is not UTF-8 would fail later, where no file is known
+                require_sound(piece)
                 yield piece
 
 

@@ -1,13 +1,14 @@
 """JSON Lines as input: an object a line. A column's type is what the first block of lines shows; a text is a text.
 
-A later line of another type is an error that names the line, since rows before it are written out already.
+What stands in a column of text and is none is carried on (strange.py). Another line of another type is an error that
+names the line, since rows before it are written out already.
 """
 
 import json
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
@@ -15,9 +16,9 @@ from pipeline.errors import InputError
 from pipeline.ingest.columns import retype
 from pipeline.ingest.files import LineInput
 from pipeline.ingest.lines import Block
+from pipeline.ingest.mended_lines import Mended, mended
 from pipeline.ingest.nesting import MOST_LEVELS, too_deep
-
-_TORN = re.compile("[\ud800-\udfff]")
+from pipeline.ingest.strange import carried, is_torn
 
 
 def schema(file: LineInput) -> pa.Schema:
@@ -48,8 +49,37 @@ def _parsed(block: Block, schema: pa.Schema | None, name: str) -> pa.Table:
         )
     try:
         return _read(block.data, schema)
+    except _UnreadableError:
+        return _mended(block, schema, name)
+
+
+def _mended(block: Block, schema: pa.Schema | None, name: str) -> pa.Table:
+    """For a schema, it does not matter what stands where texts do."""
+    found = mended(block.data.split(b"\n"), schema)
+    data = b"\n".join(found.lines)
+    try:
+        table = _read(data, schema)
     except _UnreadableError as error:
-        raise _fault(block, schema, name) from error
+        raise _fault(Block(data, block.first_line), schema, name) from error
+    return table if schema is None else _with_strange(table, found, block.first_line, name)
+
+
+def _with_strange(table: pa.Table, found: Mended, first_line: int, name: str) -> pa.Table:
+    rows = {line: row for row, line in enumerate(line for line, text in enumerate(found.lines) if text.strip())}
+    for column in {column: None for values in found.strange.values() for column in values}:
+        lines = [line for line, values in found.strange.items() if column in values]
+        kind, places = table.schema.field(column).type, np.arange(table.num_rows)
+        places[[rows[line] for line in lines]] = table.num_rows + np.arange(len(lines))
+        try:
+            strange = carried([found.strange[line][column] for line in lines], kind)
+        except (pa.ArrowException, OverflowError) as error:
+            raise InputError(
+                f'Line {first_line + lines[0]} of {name}, or one below it, holds a value in the column "{column}" '
+                f"that is no {kind}: {error}. Write it with one type throughout, for example as text."
+            ) from error
+        whole = pa.concat_arrays([*table.column(column).chunks, strange])
+        table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), whole.take(places))
+    return table
 
 
 class _UnreadableError(Exception):
@@ -105,8 +135,8 @@ def _syntax(line: bytes) -> str | None:
     names = [name for name, _ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:
         return f'has the column "{twice[0]}" twice. Rename one of them.'
-    if any(_is_torn(value) for _, value in pairs):
-        return "has half of a surrogate pair (an escape from \\ud800 to \\udfff alone). Remove it or write U+FFFD."
+    if is_torn(json.dumps(pairs, ensure_ascii=False)):
+        return "has a name with half of a surrogate pair (\\ud800 to \\udfff alone). Remove it or write U+FFFD."
     return None
 
 
@@ -143,10 +173,6 @@ def _kind(value: object) -> str:
 def _short(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _is_torn(value: object) -> bool:
-    return _TORN.search(json.dumps(value, ensure_ascii=False)) is not None
 
 
 def _as_wide(kind: pa.DataType) -> pa.DataType:

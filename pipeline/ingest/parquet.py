@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 
 from pipeline.ingest.faults import reading
 from pipeline.ingest.files import InputFile
+from pipeline.ingest.strange import require_sound
 
 _BATCH_BYTES = 8 << 20
 _BATCH_ROWS = 16384
@@ -28,7 +29,7 @@ def batches(file: InputFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         pq.ParquetFile(stream, pre_buffer=False, buffer_size=1 << 20) as parquet,
     ):
         for batch in parquet.iter_batches(batch_size=_batch_rows(parquet.metadata)):
-            batch.validate(full=True)  # text that is not UTF-8 would fail later, where no file is known
+            require_sound(batch)
             yield batch
 
 
@@ -61,7 +62,7 @@ def stretches(file: InputFile, edges: Sequence[int], columns: Collection[str]) -
 def _those_at(wanted: Sequence[int], start: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if start in wanted:
-            batch.validate(full=True)
+            require_sound(batch)
             yield batch
         if start >= wanted[-1]:
             return

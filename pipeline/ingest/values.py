@@ -1,12 +1,9 @@
 """Out of Arrow into Python, the same way wherever a value or a key is looked at."""
 
-from collections.abc import Callable
-
 import pyarrow as pa
 
 from pipeline.errors import InputError
-
-_Retype = Callable[[pa.DataType], pa.DataType]
+from pipeline.ingest.strange import Retype, values_within, within
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[object]:
@@ -15,10 +12,10 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> list[object]:
     Raises InputError for a time that Arrow cannot tell either.
     """
     try:
-        values: list[object] = _retyped(column, _in_microseconds).to_pylist()
+        values = _listed(_retyped(column, _in_microseconds))
     except (OverflowError, ValueError):
         try:
-            values = _retyped(column, _dates_as_text).to_pylist()
+            values = _listed(_retyped(column, _dates_as_text))
         except pa.ArrowException as error:
             raise InputError(f"A column of the input holds times that cannot be read: {error}.") from error
     return values
@@ -39,22 +36,17 @@ def require_key_type(name: str, kind: pa.DataType) -> None:
         raise InputError(f'The column "{name}" is {kind}, which cannot be a key. Choose one of text or whole numbers.')
 
 
-def _retyped(column: pa.Array | pa.ChunkedArray, leaf: _Retype) -> pa.Array | pa.ChunkedArray:
-    kind = _within(column.type, leaf)
+def _listed(column: pa.Array | pa.ChunkedArray) -> list[object]:
+    try:
+        values: list[object] = column.to_pylist()
+    except UnicodeDecodeError:
+        return values_within(column)
+    return values
+
+
+def _retyped(column: pa.Array | pa.ChunkedArray, leaf: Retype) -> pa.Array | pa.ChunkedArray:
+    kind = within(column.type, leaf)
     return column if kind == column.type else column.cast(kind, safe=False)
-
-
-def _within(kind: pa.DataType, leaf: _Retype) -> pa.DataType:
-    """`kind` with `leaf` applied to it, or to all that it is made of."""
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_within(field.type, leaf)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_within(kind.key_type, leaf), _within(kind.item_type, leaf))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_within(kind.value_type, leaf), kind.list_size)
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_within(kind.value_type, leaf))
-    return pa.list_(_within(kind.value_type, leaf)) if pa.types.is_list(kind) else leaf(kind)
 
 
 def _in_microseconds(kind: pa.DataType) -> pa.DataType:

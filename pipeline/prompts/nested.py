@@ -74,7 +74,7 @@ def not_text(column: str, value: object) -> RowError:
 
 
 def encodable(column: str, text: str) -> str:
-    """Raises RowError for half of a surrogate pair."""
+    """Raises RowError for half of a surrogate pair, as which a byte that is no UTF-8 is read, too (strange.py)."""
     if text.isascii():
         return text
     try:
@@ -82,7 +82,12 @@ def encodable(column: str, text: str) -> str:
     except UnicodeEncodeError as error:
         raise RowError(
             "not_text",
-            f'The column "{column}" holds half of a surrogate pair at character {error.start + 1} in this row, '
+            f'The column "{column}" holds {_broken(text[error.start])} at character {error.start + 1} in this row, '
             "which is no text; repair the column.",
         ) from error
     return text
+
+
+def _broken(character: str) -> str:
+    byte = ord(character) - 0xDC00
+    return f"the byte 0x{byte:02x}, which is no UTF-8," if 0x80 <= byte <= 0xFF else "half of a surrogate pair"

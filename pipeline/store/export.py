@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from pipeline.errors import InputError, JobError, SpecError, nearest
 from pipeline.ingest.expression import columns_of
 from pipeline.ingest.places import opened
+from pipeline.ingest.strange import readable
 from pipeline.ingest.values import rows_of
 from pipeline.rows import Status
 from pipeline.store.columns import (
@@ -191,7 +192,7 @@ def _with_rows(engine: Engine, job: JobRecord, names: Sequence[str], wanted: Wan
             if found:
                 rows, answers = by_question(names, found, count)
                 left -= len(rows)
-                whole = whole or _read(page.path, lambda file: file.read())
+                whole = whole or _read(page.path, lambda file: readable(file.read()))
                 yield _answered(whole, page.row_from // count, rows), answers
 
 

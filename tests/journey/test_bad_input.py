@@ -1,5 +1,7 @@
 """What is wrong with an input is told in whole sentences: of a row as its result, of a file before any row is run."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -170,3 +172,30 @@ def test_inputs_that_are_none(submit, told, tmp_path, inputs, message):
 def test_a_file_given_twice(submit, table, told):
     rows = table(text=["a"])
     assert told(submit(rows, rows), 1).startswith(f"{rows} is given twice, so its rows would be answered twice.")
+
+
+def test_what_is_no_text_is_an_error_of_its_row_alone(home, submit, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(
+        '{"text": "a", "more": "b"}\n{"text": ["c"], "more": "b"}\n{"text": "\\ud83d"}\n{"text": "d", "more": []}'
+    )
+    assert submit(path).exit_code == 0
+    assert [result.error_type for result in home.results("night")] == [None, "wrong_type", "not_text", None]
+    lines = home.call("results", "night", "--format", "jsonl").stdout.splitlines()
+    assert [(row["text"], row["more"]) for row in map(json.loads, lines)] == [
+        ("a", "b"), ('["c"]', "b"), ("\ufffd", None), ("d", "[]"),
+    ]  # fmt: skip
+
+
+def test_bytes_that_are_no_utf8_are_an_error_of_their_row_alone(home, submit, table, tmp_path):
+    broken = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
+    assert submit(table(text=broken, other=broken)).exit_code == 0
+    assert [result.error for result in home.results("night")] == [
+        None,
+        'The column "text" holds the byte 0xff, which is no UTF-8, at character 1 in this row, which is no text; '
+        "repair the column.",
+        None,
+    ]
+    for ending in ("parquet", "csv", "jsonl"):
+        assert home.call("results", "night", "--output", tmp_path / f"out.{ending}").exit_code == 0
+    assert pq.read_table(tmp_path / "out.parquet")["other"].to_pylist() == ["a", "\ufffd", "c"]

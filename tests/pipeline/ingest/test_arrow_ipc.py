@@ -111,8 +111,3 @@ def test_a_damaged_file_is_named(tmp_path: Path, stream: bool, kept: int) -> Non
     name = save(tmp_path / "a.arrow", table(text=["a" * 1000]), stream=stream)
     Path(name).write_bytes(Path(name).read_bytes()[:kept])
     assert f"{name} cannot be read: " in fault(name)
-
-
-def test_text_that_is_not_utf8(tmp_path: Path) -> None:
-    name = save(tmp_path / "a.arrow", table(a=pa.array([b"good", b"\xff"]).view(pa.string())))
-    assert "Invalid UTF8 sequence at string index 1" in fault(name)

@@ -105,9 +105,9 @@ def test_a_column_twice_in_an_object(write: Write, rows_of: RowsOf) -> None:
     assert fault_of(rows_of, name) == 'Line 2 of FILE has the column "a" twice. Rename one of them.'
 
 
-def test_half_a_surrogate_pair(write: Write, rows_of: RowsOf) -> None:
-    name = write("a.jsonl", b'{"a":"\\ud83d\\ude00"}\n{"a":"\\ud83d"}\n')
-    assert fault_of(rows_of, name).startswith("Line 2 of FILE has half of a surrogate pair")
+def test_half_a_surrogate_pair_in_a_name(write: Write, rows_of: RowsOf) -> None:
+    name = write("a.jsonl", b'{"a":"\\ud83d\\ude00"}\n{"\\ud83d":"a"}\n')
+    assert fault_of(rows_of, name).startswith("Line 2 of FILE has a name with half of a surrogate pair")
 
 
 @pytest.mark.parametrize("before", [1, 40], ids=["first block", "later block"])

@@ -46,12 +46,6 @@ def test_required_columns_and_fields_are_read_as_they_are(tmp_path: Path, rows_o
     assert rows_of(save(tmp_path / "a.parquet", pa.Table.from_pylist(rows, schema))) == rows
 
 
-def test_text_that_is_not_utf8(tmp_path: Path, rows_of: RowsOf) -> None:
-    text = pa.array([b"good", b"\xff"]).view(pa.string())
-    with pytest.raises(InputError, match=r"a\.parquet cannot be read: .*Invalid UTF8 sequence at string index 1"):
-        rows_of(save(tmp_path / "a.parquet", pa.table({"a": text})))
-
-
 def test_columns_of_one_name(tmp_path: Path) -> None:
     name = save(tmp_path / "a.parquet", pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]))
     with pytest.raises(InputError) as caught:
