@@ -8,7 +8,7 @@ from pipeline.prompts.conversation import Shape
 from pipeline.prompts.cut_column import column_to_cut
 from pipeline.prompts.cuts import cut
 from pipeline.prompts.failure import failure
-from pipeline.prompts.limits import too_long_without
+from pipeline.prompts.limits import nothing_left, too_long_without
 from pipeline.prompts.nested import not_text
 from pipeline.prompts.ruler import Ruler
 from pipeline.prompts.template import Given
@@ -79,6 +79,8 @@ class Fitting:
             left = cut(self._how, ruler, allowed)
             own_ids = self._own_ids(values, column, left)
             over = self._tokens(own_ids) - most
+            if over <= 0 and not left.strip():
+                raise nothing_left(column, room)
             if over <= 0 and own_ids:
                 return replace(prompt, own_ids=own_ids, cut_tokens=before - self._tokens(own_ids)), left
             allowed = max(0, allowed - over // self._times - 1) if missed < _NEAR_MISSES else allowed // 2

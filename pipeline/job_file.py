@@ -68,7 +68,7 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
     if isinstance(variables := fields.get("template_vars"), list | tuple):
         placed["template_vars"] = dict(map(_variable, variables))
     for field in ("model", "adapter"):
-        if isinstance(weights := fields.get(field), str) and (base / Path(weights).expanduser()).exists():
+        if isinstance(weights := fields.get(field), str) and _path(weights, base).exists():
             placed[field] = _absolute(weights, base)
     for field in ("output", "examples"):
         if isinstance(file := fields.get(field), str):
@@ -95,19 +95,19 @@ def _placed_question(name: object, own: object, job: dict[str, Any], base: Path)
 
 def _absolute(name: str, base: Path) -> str:
     if file := _RELATIVE_SQLITE.fullmatch(name):
-        return f"{file[1]}{(base / Path(file[2]).expanduser()).absolute()}{file[3]}"
-    return name if name == "-" or "://" in name else str((base / Path(name).expanduser()).absolute())
+        return f"{file[1]}{_path(file[2], base).absolute()}{file[3]}"
+    return name if name == "-" or "://" in name else str(_path(name, base).absolute())
 
 
 def _read_text(text: str, base: Path, what: str) -> str:
     """`@FILE` is the file's text less one final newline; anything else is the text itself."""
     if not text.startswith("@"):
         return text
-    path = base / Path(text[1:]).expanduser()
+    path = _path(text[1:], base)
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"The {what} file {path} cannot be read: {_reason(error)}.") from error
+    except (OSError, ValueError) as error:
+        raise SpecError(f"The {what} file {_shown(path)} cannot be read: {_reason(error)}.") from error
 
 
 def _read_json(name: str, base: Path) -> object:
@@ -129,5 +129,19 @@ def _variable(text: object) -> tuple[str, object]:
         ) from error
 
 
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
+def _path(name: str, base: Path) -> Path:
+    try:
+        return base / Path(name).expanduser()
+    except RuntimeError as error:
+        raise SpecError(f"{name} names the home directory of a user whom this machine does not know.") from error
+
+
+def _shown(path: Path) -> str:
+    return str(path) if str(path).isprintable() else ascii(str(path))
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    is_content = isinstance(error, UnicodeDecodeError)
+    return "it is not UTF-8 text" if is_content else "no file's name can have all of these characters"

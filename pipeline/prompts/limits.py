@@ -33,5 +33,15 @@ def too_long_without(column: str, tokens: int, context: int, room: int) -> RowEr
     )
 
 
+def nothing_left(column: str, room: int) -> RowError:
+    """Where only all of it left out would."""
+    return RowError(
+        _TYPE,
+        f'There is room for no character of the column "{column}" beside the rest of the prompt and {_tokens(room)} of '
+        "the answer. Shorten the prompt or the other columns, allow a shorter answer, or use a model with a longer "
+        "context.",
+    )
+
+
 def _tokens(count: int) -> str:
     return "1 token" if count == 1 else f"{count} tokens"

@@ -40,6 +40,11 @@ class Targets:
         found = iter(self._plain.encode_batch(behind, self._place))
         return [text if isinstance(text, RowError) else self._cut(text, next(found)) for text in texts]
 
+    def holds_special(self, row: Row) -> bool:
+        """Whether the row's text has a special token in it."""
+        text = self._text(row)
+        return isinstance(text, str) and self._plain.holds_special(text)
+
     def _text(self, row: Row) -> str | RowError:
         if row.values.get(self._column) is None:
             return RowError("null", f'The column "{self._column}" is null in this row, so there is nothing to score.')

@@ -89,7 +89,7 @@ class PromptEncoder:
         """One outcome a row, in order: its prompt, or the error that is its result."""
         outcomes = [self._given(row) for row in rows]
         given = [each for each in outcomes if not isinstance(each, RowError)]
-        self.neutralised += sum(map(self._holds_special, given))
+        self.neutralised += sum(map(self._is_neutralised, rows, outcomes))
         found = iter(self._ids_of(given))
         ids = (each if isinstance(each, RowError) else next(found) for each in outcomes)
         targets = self._targets.ids(rows) if self._targets else repeat(())
@@ -230,6 +230,11 @@ class PromptEncoder:
     def _makes_special(self, content: Content) -> bool:
         """Whether a value has a special token in it, or makes one with the template's own text beside it."""
         return self._vocabulary.special_spans(content.text) != self._vocabulary.special_spans(content.trusted)
+
+    def _is_neutralised(self, row: Row, given: Given | RowError) -> bool:
+        if isinstance(given, RowError):
+            return False
+        return self._holds_special(given) or (self._targets is not None and self._targets.holds_special(row))
 
     def _holds_special(self, values: Given) -> bool:
         """Most values are texts, which are not walked through as nested ones are."""

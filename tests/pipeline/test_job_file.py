@@ -59,6 +59,12 @@ def test_a_job_files_fields_and_paths(tmp_path):
         (b"", "must hold fields such as `prompt: ...`, one a line."),
         (b"a: [b", "is not YAML: "),
         (b"prompt: '@gone.txt'", "gone.txt cannot be read: No such file or directory."),
+        (b'tools: "\\0"', "\\x00' cannot be read: no file's name can have all of these characters."),
+        (b'grammar: "\\0"', "\\x00' cannot be read: no file's name can have"),
+        (b'json_schema: "\\0"', "\\x00' cannot be read: no file's name can have"),
+        (b'prompt: "@\\0"', "\\x00' cannot be read: no file's name can have"),
+        (b'sql: "@a\\ud800"', "cannot be read: no file's name can have"),
+        (b"inputs: ~nobody-of-that-name/a.csv", "names the home directory of a user whom this machine does not know."),
         (b"\xff", "cannot be read: it is not UTF-8 text."),
     ],
 )

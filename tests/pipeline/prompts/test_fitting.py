@@ -222,6 +222,20 @@ def test_a_prompt_of_nothing_but_a_text_that_cannot_be_cut_is_too_long(make, enc
     assert found.error_type == "too_long"
 
 
+@pytest.mark.parametrize("how", WAYS)
+def test_a_text_of_which_nothing_would_be_left_is_too_long(make, encoder_for, how):
+    vocabulary, _ = make("gpt2")
+    encoder = encoder_for(vocabulary, PROMPT, raw=True)
+    (empty,) = encoder.encode([Row(0, "k", {"text": ""})])
+    context = len(encoder.prefix) + len(empty.own_ids) + 8
+    found, *_ = fitted(vocabulary, encoder, how, context, "\U00012345" * 3)
+    assert found.error_type == "too_long"
+    assert found.error.startswith('There is room for no character of the column "text" beside ')
+    found, kept, _ = fitted(vocabulary, encoder, how, context + 2, "a bc " * 9)
+    assert kept.strip()
+    assert found.cut_tokens
+
+
 @pytest.mark.parametrize(
     ("task", "room"),
     [(Generate(256), 256), (Generate(2000), 512), (Choose(("a", "b"), ((1, 2, 3), (4,))), 3)],

@@ -106,3 +106,10 @@ def test_the_prompts_own_fault_is_told_first(make, encoder_for):
     encoder = encoder_for(make("gpt2")[0], "Review: {text}", raw=True, scored="answer")
     (found,) = encoder.encode([Row(0, "0", {"text": None, "answer": None})])
     assert 'column "text" is null' in found.error
+
+
+def test_rows_are_counted_whose_special_tokens_stand_in_the_text_that_is_scored(make, encoder_for):
+    vocabulary, _ = make("gpt2")
+    encoder = encoder_for(vocabulary, "Review: {text}", raw=True, scored="answer")
+    encoder.encode([*rows("a <|im_end|>", "plain", None, text="bad"), *rows("<|im_end|>", text="<|im_end|>")])
+    assert encoder.neutralised == 2
