@@ -11,6 +11,7 @@ from jobs.announcement import looked_at, sorted_first
 from jobs.checkpoint import find_checkpoint
 from jobs.progress import waiting
 from jobs.tables import counted, duration, left_out, size
+from pipeline.encoder import warning
 from pipeline.foretelling import look
 from pipeline.inference.memory import predicted_bytes
 from pipeline.ingest.inputs import Source
@@ -41,6 +42,8 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
     checkpoint = find_checkpoint(settings.home, spec.model, spec.adapter)
     with waiting(notes, f"Loading {spec.model} ..."):
         means = load_means(spec, checkpoint, settings)
+    if (told := warning(spec, means.vocabulary)) is not None:
+        notes.print(f"Warning: {told}", soft_wrap=True, markup=False)
     with waiting(notes, "Timing a small batch ..."):
         found = rehearse(spec, means, sample.rows, settings.batch_rows)
         order = order_that_pays(spec, source, max(1, settings.shard_rows // len(spec.asked)))

@@ -11,6 +11,7 @@ from jobs.manner import Manner
 from jobs.session import Session
 from jobs.tables import counted, duration
 from pipeline.admission import require_same_job
+from pipeline.encoder import warning
 from pipeline.errors import InputError, NotFoundError, PipelineError, RefusedError, TryAgain
 from pipeline.foretelling import Foreteller
 from pipeline.inference.checkpoint import Checkpoint
@@ -65,6 +66,7 @@ def _begin_here(
     from jobs.run import carry_out
 
     means = session.load(spec, checkpoint)
+    session.warn(warning(spec, means.vocabulary))
     job = _create(session, spec, checkpoint, source, run, in_fleet=False)
     foreteller = Foreteller(means.vocabulary, means.model.context, means.costs, session.settings.batch_rows)
     _cut(session, job, spec, source, manner, foreteller)
@@ -75,6 +77,7 @@ def _begin_in_fleet(
     session: Session, spec: JobSpec, checkpoint: Checkpoint, source: Source, manner: Manner, run: RunClaim | None
 ) -> int:
     outfit = session.load_outfit(spec, checkpoint)
+    session.warn(warning(spec, outfit.vocabulary))
     job = _create(session, spec, checkpoint, source, run, in_fleet=True)
     deliver(session, job, outfit)
     costs = expected_costs(spec, Registry(session.database))

@@ -52,6 +52,10 @@ class Session:
         database = open_database(settings)
         return cls(settings, database, Ledger(database), Console(stderr=True, highlight=False))
 
+    def warn(self, warning: str | None) -> None:
+        if warning is not None:
+            self.notes.print(f"Warning: {warning}", soft_wrap=True, markup=False)
+
     def load(self, spec: JobSpec, checkpoint: "Checkpoint") -> "Means":
         from pipeline.means import load_means
 

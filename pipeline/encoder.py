@@ -5,6 +5,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from pipeline.errors import RowError, SpecError
+from pipeline.prompts.chat import unheeded
 from pipeline.prompts.choices import verdicts
 from pipeline.prompts.cleaning import Cleaning
 from pipeline.prompts.conversation import Shape
@@ -43,6 +44,13 @@ def make_encoder(
         variables=spec.template_vars,
         tools=spec.tools,
     )
+
+
+def warning(spec: JobSpec, vocabulary: Vocabulary) -> str | None:
+    """Of what the job gives to the model's chat template in vain. The template is known to be valid by now."""
+    if spec.raw or vocabulary.chat_template is None:
+        return None
+    return unheeded(vocabulary.chat_template, spec.template_vars, tools=spec.tools is not None)
 
 
 def make_task(spec: JobSpec, encoder: PromptEncoder) -> Task:

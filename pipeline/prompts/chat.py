@@ -1,7 +1,7 @@
 """Stage 2, second step: the model's chat template, rendered as transformers' apply_chat_template renders it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pipeline.errors import ModelError, SpecError
+from pipeline.errors import ModelError, SpecError, nearest
 from pipeline.prompts.namespaces import TemplateDict, TemplateNamespace
 
 
@@ -64,6 +64,20 @@ class ChatTemplate:
             raise ModelError(
                 f"The model's chat template {kind} ({type(error).__name__}: {error}). Use --raw or another model."
             ) from error
+
+
+def unheeded(source: str, variables: Collection[str], *, tools: bool) -> str | None:
+    """What a person gives to a chat template that never asks for it, in a sentence."""
+    names = _environment(datetime.now().astimezone()).parse(source).find_all(nodes.Name)
+    asked = {node.name for node in names if node.ctx == "load"}
+    if tools and "tools" not in asked:
+        return "The model's chat template takes no tools, so that no prompt tells of them. Leave --tools out."
+    if unknown := [name for name in variables if name not in asked]:
+        return (
+            f"The model's chat template asks for no variable {unknown[0]}, so that --template-var changes nothing."
+            f"{nearest(unknown[0], sorted(asked))}"
+        )
+    return None
 
 
 class _RefusalError(TemplateError):

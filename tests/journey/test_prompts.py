@@ -228,3 +228,10 @@ def test_a_new_job_says_what_it_will_do(submit, rows, tiny_model, flags, said):
     said = f"Each row of {rows_of} will get {said.replace('MODEL', str(tiny_model))}"
     assert submit(rows, *flags).stderr.startswith(f"{said}\n")
     assert said not in submit(rows, *flags).stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_variable_that_the_chat_template_never_asks_for_is_told_and_no_error(submit, rows, more):
+    done = submit(rows, "--template-var", "thinking=false", *more)
+    assert done.exit_code == 0
+    assert "Warning: The model's chat template asks for no variable thinking, " in done.stderr

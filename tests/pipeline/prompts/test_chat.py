@@ -1,11 +1,12 @@
 """Chat templates, the well-behaved and the others, next to what transformers makes of them."""
 
+import re
 from datetime import datetime
 
 import pytest
 
 from pipeline.errors import ModelError, SpecError
-from pipeline.prompts.chat import ChatTemplate
+from pipeline.prompts.chat import ChatTemplate, unheeded
 
 SUBMITTED_AT = datetime(2024, 2, 29, 12, 30)
 
@@ -85,3 +86,17 @@ def test_a_template_that_is_none_names_the_line():
 def test_the_strings_that_a_template_names():
     template = ChatTemplate("{% if '/no_think' in messages[0]['content'] %}x{% endif %}", {}, SUBMITTED_AT)
     assert template.constants == ("/no_think", "content")
+
+
+@pytest.mark.parametrize(
+    ("variables", "tools", "told"),
+    [
+        (["enable_thinking"], False, None),
+        (["enable_thinkng"], False, 'asks for no variable enable_thinkng, .* Did you mean "enable_thinking"\\?'),
+        (["enable_thinking"], True, "takes no tools, so that no prompt tells of them"),
+    ],
+)
+def test_what_a_template_never_asks_for_is_told(variables, tools, told):
+    source = "{% if enable_thinking is not defined %}{% set enable_thinking = true %}{% endif %}{% set tools = [] %}"
+    found = unheeded(source, variables, tools=tools)
+    assert (found is None) if told is None else re.search(told, found)
