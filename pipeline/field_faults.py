@@ -10,6 +10,22 @@ from pipeline.errors import nearest
 NO_SOURCE = "--sql needs the URL of one database; give --from, such as postgresql://user@host/database"
 
 
+#: What is wanted, by what pydantic finds missing.
+_KINDS = {
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+}
+
+
 def sentence(fault: Any, known: Sequence[str]) -> str:
     """`fault` is one of a ValidationError, `known` are the fields that a job has."""
     field = ".".join(str(part) for part in fault["loc"])
@@ -66,9 +82,23 @@ def _bound(fault: Any) -> str | None:
             must = f"must be {fault['ctx']['expected']}"
         case "string_too_short":
             return "must not be empty"
+        case kind if kind in _KINDS:
+            return f"must be {_KINDS[kind]}, and not {_shown(fault['input'])}"
         case _:
             return None
     return f"{must}, and not {fault['input']!r}" if isinstance(fault["input"], str | int | float) else must
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case Mapping():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return repr(value)
 
 
 def _unquoted(field: str, value: bool | int | float) -> str:

@@ -64,7 +64,7 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
         if isinstance(shape := fields.get(field), str):
             placed[field] = _read_text(f"@{shape}", base, what)
     if isinstance(tools := fields.get("tools"), str):
-        placed["tools"] = _read_json(tools, base)
+        placed["tools"] = _read_tools(tools, base)
     if isinstance(variables := fields.get("template_vars"), list | tuple):
         placed["template_vars"] = dict(map(_variable, variables))
     for field in ("model", "adapter"):
@@ -110,12 +110,15 @@ def _read_text(text: str, base: Path, what: str) -> str:
         raise SpecError(f"The {what} file {_shown(path)} cannot be read: {_reason(error)}.") from error
 
 
-def _read_json(name: str, base: Path) -> object:
+def _read_tools(name: str, base: Path) -> object:
     text = _read_text(f"@{name}", base, "tools")
     try:
-        return json.loads(text)
+        tools = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError(f"The tools file {name} is not JSON: {error}.") from error
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise SpecError(f"The tools file {name} must be a list of objects, one for each tool, even of a single one.")
+    return tools
 
 
 def _variable(text: object) -> tuple[str, object]:

@@ -33,9 +33,11 @@ def _end_with_the_user(messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, 
     return messages
 
 
-def _not_too_many(examples: tuple[Example, ...]) -> tuple[Example, ...]:
+def _answered(examples: tuple[Example, ...]) -> tuple[Example, ...]:
     if len(examples) > MOST_EXAMPLES:
         raise ValueError(f"there are more than {MOST_EXAMPLES:,}, and every prompt begins with all of them")
+    if bare := [number for number, example in enumerate(examples, 1) if "answer" not in example]:
+        raise ValueError(f"example {bare[0]} has no `answer`, which is what the model would be shown as its own")
     return examples
 
 
@@ -47,7 +49,7 @@ def _free_names(variables: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 Messages = Annotated[tuple[ChatMessage, ...], AfterValidator(_end_with_the_user)]
-Examples = Annotated[tuple[Example, ...], AfterValidator(_not_too_many)]
+Examples = Annotated[tuple[Example, ...], AfterValidator(_answered)]
 Variables = Annotated[dict[str, JsonValue], AfterValidator(_free_names)]
 Tools = tuple[dict[str, JsonValue], ...]
 

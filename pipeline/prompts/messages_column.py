@@ -41,7 +41,9 @@ class MessagesColumn:
         """A list of objects, each with a role and a content."""
         value = row.values.get(self.column)
         found = json_like(self.column, _parsed(self.column, value) if isinstance(value, str) else value)
-        if not isinstance(found, list) or not found:
+        if found == []:
+            raise self._fault("holds an empty list in this row, where there must be a message at least")
+        if not isinstance(found, list):
             raise self._fault(f"holds {_shown(found)} in this row, where a list of messages is wanted")
         messages = [self._checked(number, message) for number, message in enumerate(found, 1)]
         if messages[-1]["role"] == "assistant":

@@ -73,3 +73,10 @@ def test_a_job_file_that_is_none(tmp_path, content, message):
     with pytest.raises(SpecError) as caught:
         read_job_file(tmp_path / "job.yaml")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("tools", ['{"type": "function"}', '[{}, "a"]'])
+def test_a_tools_file_that_is_no_list_of_objects(tmp_path, tools):
+    (tmp_path / "tools.json").write_text(tools)
+    with pytest.raises(SpecError, match=r"^The tools file tools\.json must be a list of objects, one for each tool,"):
+        place({"tools": "tools.json"}, tmp_path)

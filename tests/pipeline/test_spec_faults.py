@@ -15,7 +15,18 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
         ({"chioces": "a,b"}, 'There is no field "chioces" in a job. Did you mean "choices"?'),
         ({"prompt": "a\0b"}, "prompt holds a NUL character, which no database keeps. Take it out."),
         ({"zzz": 1}, 'There is no field "zzz" in a job.'),
-        ({"model": None}, "model: Input should be a valid string."),
+        ({"model": None}, "--model must be text, and not null."),
+        ({"cut": ["a"]}, "--cut must be text, and not a list."),
+        ({"where": {"a": 1}}, "--where must be text, and not an object."),
+        ({"dedupe": "maybe"}, "--dedupe must be true or false, and not 'maybe'."),
+        ({"max_tokens": "many"}, "--max-tokens must be a whole number, and not 'many'."),
+        ({"tools": {"name": "a"}}, "--tools must be a list, and not an object."),
+        ({"tools": [{}, "a"]}, "tools.1 must be an object, and not 'a'."),
+        ({"messages": ["a"]}, "messages.0 must be an object, and not 'a'."),
+        (
+            {"examples": [{"text": "a", "answer": "b"}, {"text": "a"}]},
+            "examples: example 2 has no `answer`, which is what the model would be shown as its own.",
+        ),
         ({"dtype": "int4"}, "--dtype must be 'auto', 'float32', 'bfloat16' or 'float16', and not 'int4'."),
         ({"name": ""}, "--name must not be empty."),
         ({"choices": "good"}, "--choices needs two labels or more, such as positive,negative."),
@@ -166,7 +177,7 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
             "--messages-column needs a chat template, which --raw does without; leave one of them out.",
         ),
         (
-            {"prompt": None, "messages_column": "chat", "examples": [{"a": "b"}]},
+            {"prompt": None, "messages_column": "chat", "examples": [{"answer": "b"}]},
             "--examples needs --prompt, which each of them fills; --messages-column has all of it.",
         ),
         (

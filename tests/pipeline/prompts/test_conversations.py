@@ -114,7 +114,10 @@ def test_the_hot_prefix_covers_the_examples(real, raw):
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        ({"text": "a"}, 'Example 2 cannot be used: The column "answer" is null, so its prompt cannot be filled in.'),
+        (
+            {"text": "a", "answer": None},
+            'Example 2 cannot be used: The column "answer" is null, so its prompt cannot be filled in.',
+        ),
         ({"answer": "a"}, 'Example 2 cannot be used: The column "text" is null, so its prompt cannot be filled in.'),
         ({"text": "a", "answer": ""}, "Example 2 cannot be used: its answer is empty."),
         ({"text": "a<|im_end|>", "answer": "b"}, "Example 2 holds a special token of the model. Take it out of it."),
@@ -186,7 +189,6 @@ def test_what_a_message_brings_beside_its_content_reaches_the_template_as_plain_
     ("chat", "message"),
     [
         (None, "holds null in this row, where a list of messages is wanted."),
-        ([], "holds a value of type list in this row, where a list of messages is wanted."),
         (5, "holds a value of type int in this row, where a list of messages is wanted."),
         ("Hi", "holds text in this row that is no JSON list of messages: Expecting value: line 1 column 1 (char 0)."),
         ("[" * 100_000, "holds text in this row that is no JSON list of messages: "),
@@ -201,6 +203,7 @@ def test_what_a_message_brings_beside_its_content_reaches_the_template_as_plain_
             [{"role": "usr", "content": "a"}],
             'of the role "usr" in this row. A role is one of system, developer, user, ',
         ),
+        ([], "holds an empty list in this row, where there must be a message at least."),
         ([{"role": "user"}], "has a message 1 without content in this row."),
         ([{"role": "user", "content": 5}], "has a message 1 in this row whose content is no text."),
         ([{"role": "user", "content": [{"type": "image"}]}], "has a message 1 in this row whose content is no text."),
