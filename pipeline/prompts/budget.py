@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 #: Characters that are looked at or written, about: seconds of work.
-_MOST = 20_000_000
+MOST = 20_000_000
 #: What one turn of a loop counts for.
 _TURN = 10
 
@@ -16,7 +16,7 @@ class Budget:
     """Of one row."""
 
     def __init__(self) -> None:
-        self._left = _MOST
+        self._left = MOST
 
     def spend(self, characters: int) -> None:
         """Before what would take them. Raises TooMuchError."""

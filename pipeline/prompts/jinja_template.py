@@ -12,7 +12,8 @@ from pipeline.errors import RowError, SpecError
 from pipeline.prompts.budget import Budget
 from pipeline.prompts.content import Content, hidden
 from pipeline.prompts.nested import json_like
-from pipeline.prompts.sandbox import BUDGET, NotAllowedError, Sandbox, bounded
+from pipeline.prompts.pricing import NotAllowedError, bounded
+from pipeline.prompts.sandbox import BUDGET, Sandbox
 from pipeline.prompts.template import Field, Given, Literal, Segment, Template
 from pipeline.rows import Row
 

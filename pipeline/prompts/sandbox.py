@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined, Undefined, nodes, pass_context
+from jinja2 import StrictUndefined, Undefined, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
 from jinja2.runtime import Context, LoopContext
@@ -13,11 +13,11 @@ from jinja2.utils import Namespace
 
 from pipeline.prompts.budget import Budget, size
 from pipeline.prompts.namespaces import TemplateNamespace
+from pipeline.prompts.prices import COMPARISONS, price_of_comparison, price_of_test, whole
+from pipeline.prompts.pricing import COMPARED, JOINED, OF_DICTS, PRICED, READ, TURNS, WHOLE
 
 #: A name that no template can write.
 BUDGET = "the budget"
-_PRICED, _TURNS, _JOINED = "the price of", "the turns of", "all of"
-
 _FILTERS = (
     *("abs", "count", "d", "default", "dictsort", "first", "float", "groupby", "int", "items", "last"),
     *("length", "list", "map", "max", "min", "reject", "rejectattr", "reverse", "select", "selectattr"),
@@ -35,33 +35,16 @@ _LOOP = (
     *("index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0"),
     *("previtem", "nextitem", "cycle", "changed"),
 )
-_OF_DICTS = ("get", "items", "keys", "values")
+#: Tests that look at the environment.
+_OF_JINJA = ("filter", "test")
 _METHODS: tuple[tuple[type, tuple[str, ...]], ...] = (
     (str, _TEXT_METHODS),
-    (dict, _OF_DICTS),
+    (dict, OF_DICTS),
     (list, ("count", "index")),
     (LoopContext, _LOOP),
 )
-#: What a template is made of. There are no macros, which may call themselves, and nothing that reads another file.
-_NODES = (
-    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.For, nodes.If, nodes.With, nodes.Scope, nodes.Assign),
-    *(nodes.AssignBlock, nodes.FilterBlock, nodes.Break, nodes.Continue, nodes.Name, nodes.NSRef, nodes.Const),
-    *(nodes.List, nodes.Tuple, nodes.Dict, nodes.Pair, nodes.Keyword, nodes.CondExpr, nodes.Filter, nodes.Test),
-    *(nodes.Call, nodes.Getitem, nodes.Getattr, nodes.Slice, nodes.Concat, nodes.Compare, nodes.Operand, nodes.BinExpr),
-    *(nodes.UnaryExpr,),
-)
-
-
 #: What a piece of JSON counts for, beside its characters.
 _PIECE = 50
-
-
-class NotAllowedError(Exception):
-    """A template has what it may not have, on the line `lineno`."""
-
-    def __init__(self, message: str, lineno: int) -> None:
-        super().__init__(message)
-        self.lineno = lineno
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -80,11 +63,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
             finalize=_written,
         )
         self.globals = {"range": self.globals["range"], "namespace": TemplateNamespace}
-        own = {_PRICED: _priced, _TURNS: _turns, _JOINED: _joined_up}
+        own = {PRICED: _priced, WHOLE: _priced_whole, COMPARED: _compared, TURNS: _turns, JOINED: _joined_up}
         usual = self.filters
         self.filters = {name: usual[name] for name in _FILTERS} | own
         self.filters |= {name: _of_text(usual[name]) for name in _TEXT_FILTERS}
         self.filters |= {"join": _join, "replace": _replace, "round": _round, "sum": _sum, "tojson": _to_json}
+        self.tests = {name: _priced_test(name, test) for name, test in self.tests.items() if name not in _OF_JINJA}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         if isinstance(obj, Namespace):
@@ -92,9 +76,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return any(isinstance(obj, kind) and attr in names for kind, names in _METHODS)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if isinstance(obj, dict) and attribute in obj and attribute not in _OF_DICTS:
-            return obj[attribute]
-        return super().getattr(obj, attribute)
+        """A field wins over a method of its name, unless that is called."""
+        name = attribute.removesuffix(READ)
+        if isinstance(obj, dict) and name in obj and (name != attribute or name not in OF_DICTS):
+            return obj[name]
+        return super().getattr(obj, name)
 
     def wrap_str_format(self, value: Any) -> None:
         """There is no str.format here."""
@@ -103,6 +89,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         budget = _budget(__context)
         of, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
         budget.spend(size(of))
+        budget.spend(sum(whole(arg) for arg in args if isinstance(arg, list | tuple | dict)))
+        if isinstance(of, list | tuple):  # which are searched
+            budget.spend(whole(of))
         if isinstance(of, str) and name == "replace":
             _spend_on_replacing(budget, of, *args)
         result = super().call(__context, __obj, *args, **named)
@@ -120,51 +109,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif operator == "**":
             budget.spend(_bits(left) * right if isinstance(right, int) else 1)
         return super().call_binop(context, operator, left, right)
-
-
-def bounded(template: nodes.Template) -> nodes.Template:
-    """The same, with all that may take long priced. Raises NotAllowedError."""
-    for node in template.find_all(nodes.Node):
-        if not isinstance(node, _NODES):
-            raise NotAllowedError(
-                f"it has a {type(node).__name__}, which a prompt's template may not have", node.lineno
-            )
-        if isinstance(node, nodes.For) and node.recursive:
-            raise NotAllowedError("it has a recursive loop, which a prompt's template may not have", node.lineno)
-    _price(template)
-    return template
-
-
-def _price(node: nodes.Node) -> None:
-    """In place, from the leaves up."""
-    for field, value in node.iter_fields():
-        if isinstance(value, list):
-            setattr(node, field, [_bought(part) for part in value])
-        elif isinstance(value, nodes.Node):
-            setattr(node, field, _bought(value))
-
-
-def _bought(node: Any) -> Any:
-    if not isinstance(node, nodes.Node):
-        return node
-    _price(node)
-    match node:
-        case nodes.For():
-            own = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
-            node.iter = _filter(_TURNS, node.iter, nodes.Const(own))
-        case nodes.Filter(node=nodes.Node()):
-            node.node = _filter(_PRICED, node.node)
-        case nodes.Operand(op="in" | "notin"):
-            node.expr = _filter(_PRICED, node.expr)
-        case nodes.Getitem(arg=nodes.Slice()):
-            return _filter(_PRICED, node)
-        case nodes.Concat():
-            return _filter(_JOINED, nodes.List(node.nodes, lineno=node.lineno))
-    return node
-
-
-def _filter(name: str, of: Any, *arguments: nodes.Expr) -> nodes.Filter:
-    return nodes.Filter(of, name, list(arguments), [], None, None, lineno=of.lineno)
 
 
 def _budget(context: Context) -> Budget:
@@ -190,6 +134,24 @@ def _written(context: Context, value: object) -> str:
 def _priced(context: Context, value: object) -> object:
     _budget(context).spend(size(value))
     return value
+
+
+@pass_context
+def _priced_whole(context: Context, value: object) -> object:
+    _budget(context).spend(whole(value))
+    return value
+
+
+@pass_context
+def _compared(context: Context, value: object, *operands: Any) -> object:
+    """Of `a < b <= c`, as Python has it: operators' names, each before its value."""
+    found: object = True
+    for name, other in zip(operands[::2], operands[1::2], strict=True):
+        _budget(context).spend(price_of_comparison(name, value, other))
+        if not (found := COMPARISONS[name](value, other)):
+            return found
+        value = other
+    return found
 
 
 @pass_context
@@ -249,6 +211,15 @@ def _of_text(change: Callable[..., Any]) -> Callable[..., Any]:
         return change(_written(context, value), *args, **named)
 
     return changed
+
+
+def _priced_test(name: str, test: Any) -> Callable[..., bool]:
+    @pass_context
+    def tested(context: Context, value: object, *args: object) -> bool:
+        _budget(context).spend(price_of_test(name, value, args))
+        return bool(test(value, *args))
+
+    return tested
 
 
 def _product(left: object, right: object) -> int:
