@@ -48,6 +48,14 @@ def test_the_workers_find_the_tokenizer_beside_the_shards(desk, submit, tmp_path
     assert all(shard.path.startswith("file://") for shard in list_shards(desk.database, job.id))
 
 
+def test_what_the_chat_template_never_asks_for_is_told_there_too(desk, submit):
+    result = submit("--template-var", "thinking=false", **BROKER)
+    assert (
+        result.exit_code,
+        "Warning: The model's chat template asks for no variable thinking, " in result.stderr,
+    ) == (0, True)
+
+
 def seen(desk, ago_s, host="far", pid=1, role=Role.DISPATCHER):
     return Registry(desk.database, lambda: time.time() - ago_s).enter(role, host, pid)
 
