@@ -29,6 +29,7 @@ from workers.metrics.endpoint import new_registry, served
 from workers.metrics.queued import QueuedMetrics
 from workers.process import StopRequest
 from workers.submissions import caring
+from workers.vigil import Vigil
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class Dispatcher:
         self._sight, self._told = Sight(), False
         self.recovered = Recovered()  #: all since it started
         self._recovered_at = -math.inf
-        self._trusts_leases_from = -math.inf
+        self._vigil = Vigil(settings.lease_s, _RECOVER_S)
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Until `stopped`, whatever goes wrong on the way: a database or a broker that is away comes back."""
@@ -86,8 +87,7 @@ class Dispatcher:
                 if self._sight.trouble is None:
                     self._ring()
             except PipelineError as error:
-                # While the database was away nobody could renew a lease; who lives does so as soon as it is back.
-                self._trusts_leases_from = self._clock() + self._settings.lease_s
+                self._vigil.fail()
                 _LOG.warning("%s", error)
             time.sleep(max(0.0, _TICK_S - (self._clock() - began)))
 
@@ -104,8 +104,7 @@ class Dispatcher:
     def _recover(self) -> None:
         """What expired or was lost is pending again; what is finished is done."""
         self._see(self._look())
-        trusts_leases = self._clock() >= self._trusts_leases_from
-        recovered = self._dispatch.recover(self._lost_after_s(), trusts_leases=trusts_leases)
+        recovered = self._dispatch.recover(self._lost_after_s(), self._vigil.trusts)
         self.recovered += recovered
         if recovered.expired or recovered.split or recovered.dead:
             _LOG.warning("Of workers that died or fell silent: %s", recovered)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Dialect, Enum, LargeBinary, Text, TypeDecorator
+from sqlalchemy import ColumnElement, Dialect, Enum, Integer, LargeBinary, Text, TypeDecorator, func
 from sqlalchemy.types import TypeEngine
 
 from pipeline.store import nested
@@ -69,6 +69,11 @@ class RowIds(TypeDecorator[tuple[int, ...]]):
         lowest, width = _HEAD.unpack_from(value)
         distances = struct.unpack_from(f"<{(len(value) - _HEAD.size) // width}{_CODES[width]}", value, _HEAD.size)
         return tuple(lowest + distance for distance in distances)
+
+    @staticmethod
+    def is_single(column: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Whether it holds one number, told by the database; null where it holds none."""
+        return func.length(column, type_=Integer) == _HEAD.size + min(_CODES)
 
 
 class _Nested(TypeDecorator[tuple[Any, ...]]):

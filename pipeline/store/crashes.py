@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, select, update
 from pipeline.rows import Completion, Status
 from pipeline.store.entries import SHARD, NewBatch, hold_job, insert_batches, insert_results, shard_record
 from pipeline.store.records import BatchState, ShardRecord
-from pipeline.store.schema import CRASHED, batches, jobs, shards
-from pipeline.store.work import MOST_CRASHES, UNDER_WAY, goes_on, is_on
+from pipeline.store.schema import BLAMED, batches, jobs, shards
+from pipeline.store.work import MOST_CRASHES, UNDER_WAY, goes_on, is_blamed, is_on
 
 #: The error_type of a row that no worker survived.
 CRASH = "crash"
@@ -55,7 +55,8 @@ def suspected_jobs(connection: Connection) -> list[str]:
 
 
 def split(connection: Connection, suspect: Suspect, now: float) -> bool:
-    """Into halves by prompts, each of which takes the blame with it; False where another transaction was first."""
+    """Into halves by prompts, each of which takes the blame for one end with it, and for one that was seen where there
+    was such; False where another transaction was first."""
     parent = _close(connection, suspect, BatchState.SPLIT, now)
     if parent is None:
         return False
@@ -67,7 +68,8 @@ def split(connection: Connection, suspect: Suspect, now: float) -> bool:
             shard_no=suspect.shard_no,
             row_ids=row_ids,
             n_tokens=parent.n_tokens * len(each) // len(prompt_rows),
-            crashes=MOST_CRASHES[batches] - 1,
+            crashes=min(parent.crashes, MOST_CRASHES[batches] - 1),
+            silences=0 if parent.crashes else MOST_CRASHES[batches] - 1,
             error=parent.error,
             prompt_rows=each if max(each) > 1 else (),
         )
@@ -85,7 +87,7 @@ def bury(connection: Connection, suspect: Suspect, keys: Mapping[int, str], now:
     batch = _close(connection, suspect, BatchState.DEAD, now, n_error=len(suspect.row_ids))
     if batch is None:
         return False
-    told = f"More than one process ended while it was answering this row. The last one: {batch.error}."
+    told = _told(batch.crashes, batch.silences, batch.error)
     errors = [
         Completion(row_id, keys[row_id], Status.ERROR, error_type=CRASH, error=told) for row_id in suspect.row_ids
     ]
@@ -93,12 +95,23 @@ def bury(connection: Connection, suspect: Suspect, keys: Mapping[int, str], now:
     return True
 
 
+def _told(crashes: int, silences: int, last: str | None) -> str:
+    """What is known of those that had the row: an end that was seen, or silence."""
+    if crashes >= MOST_CRASHES[batches]:
+        return f"More than one process ended while it was answering this row. The last one: {last}."
+    besides = f" One more process ended: {last}." if crashes else ""
+    return (
+        f"No sign of life came of {silences} workers, one after the other, while they were answering this row, until "
+        f"their leases had run out.{besides}"
+    )
+
+
 def _suspect(job_id: str, row: Row[tuple[object, ...]]) -> Suspect:
     return Suspect(job_id, row.batch_no, row.shard_no, row.row_ids, row.prompt_rows or (1,) * len(row.row_ids))
 
 
 def _is_suspect() -> ColumnElement[bool]:
-    return and_(CRASHED, batches.c.state == BatchState.PENDING, batches.c.crashes >= MOST_CRASHES[batches])
+    return and_(BLAMED, batches.c.state == BatchState.PENDING, is_blamed(batches))
 
 
 def _close(

@@ -11,7 +11,6 @@ from sqlalchemy import Connection, Engine, and_
 
 from pipeline.errors import JobError, TryAgain
 from pipeline.store import crashes, equal_rows, lifecycle, outbox
-from pipeline.store.leases import SILENT
 from pipeline.store.ledger import KeysOf, Ledger
 from pipeline.store.outbox import Backlog
 from pipeline.store.records import BatchState, Bell
@@ -53,16 +52,18 @@ class Dispatch:
         self._engine, self._keys_of, self._clock = engine, keys_of, clock
         self._ledger = Ledger(engine, clock)
 
-    def recover(self, lost_after_s: float, *, trusts_leases: bool = True) -> Recovered:
+    def recover(self, lost_after_s: float, trusts_leases: Callable[[float], bool] = lambda now: True) -> Recovered:
         """Several transactions: what ran out or got lost is pending again, and what too many workers died of is taken
-        from them. A job that this does not help is paused. Without trust in leases none is taken to have run out."""
+        from them. A job that this does not help is paused. `trusts_leases` hears the ledger's time; where it says no,
+        none is taken to have run out."""
         with writing(self._engine) as connection:
             now = self._now(connection)
+            trusted = trusts_leases(now)
             expired = lost = 0
             for table in _TABLES:
                 mine = outbox.of_fleet(table)
-                if trusts_leases:
-                    expired += free(connection, table, and_(mine, ran_out(table, now)), SILENT)
+                if trusted:
+                    expired += free(connection, table, and_(mine, ran_out(table, now)), None)
                 lost += take_back(connection, table, and_(mine, table.c.enqueued_at < now - lost_after_s))
         split, dead = self._bisect()
         with reading(self._engine) as connection:

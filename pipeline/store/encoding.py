@@ -10,7 +10,6 @@ from pipeline.errors import RefusedError
 from pipeline.rows import Completion, Follower, Status
 from pipeline.store import equal_rows
 from pipeline.store.entries import SHARD, NewBatch, hold_job, insert_batches, insert_results, row_ids_of, shard_record
-from pipeline.store.leases import SILENT
 from pipeline.store.records import JobState, ShardClaim, ShardRecord, ShardState
 from pipeline.store.schema import pages, shards
 from pipeline.store.work import FREE, UNDER_WAY, free, is_on, ran_out, take
@@ -74,7 +73,7 @@ def claim(
     connection: Connection, job_id: str, shard_no: int, owner: str, lease_s: float, now: float
 ) -> ShardClaim | None:
     named = _named(job_id, shard_no)
-    free(connection, shards, and_(named, ran_out(shards, now)), SILENT)
+    free(connection, shards, and_(named, ran_out(shards, now)), None)
     row = take(connection, shards, and_(named, is_on(job_id, *UNDER_WAY)), owner, now + lease_s, now)
     return None if row is None else ShardClaim(job_id, shard_no, row.fence, row.attempts)
 

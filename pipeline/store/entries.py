@@ -63,6 +63,7 @@ class NewBatch:
     n_tokens: int = 0  #: 0 where nobody knows the rows' lengths before they are encoded
     part: int | None = None
     crashes: int = 0
+    silences: int = 0
     error: str | None = None
     prompt_rows: tuple[int, ...] = ()  #: rows of each prompt, in the order of `row_ids`; empty where each has one
 
@@ -117,6 +118,7 @@ def _new_row(job_id: str, batch_no: int, batch: NewBatch, now: float) -> dict[st
         "n_tokens": batch.n_tokens,
         "part": batch.part,
         "crashes": batch.crashes,
+        "silences": batch.silences,
         "error": batch.error,
         "prompt_rows": batch.prompt_rows or None,
         "state": BatchState.PENDING,

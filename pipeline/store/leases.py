@@ -10,17 +10,15 @@ from pipeline.rows import BatchTiming, Completion, Status
 from pipeline.store.entries import insert_results
 from pipeline.store.records import BatchState, Claim, JobState
 from pipeline.store.schema import batches
-from pipeline.store.work import UNDER_WAY, free, hold, is_free, is_held, is_on, ran_out, take, write
+from pipeline.store.work import UNDER_WAY, forgive, free, hold, is_free, is_held, is_on, ran_out, take, write
 
 #: How a row may end in a batch.
 ANSWERS = frozenset({Status.OK, Status.TRUNCATED, Status.ERROR})
-#: What is known of a holder that was not seen to die.
-SILENT = "no sign of life until its lease had run out"
 
 
 def claim(connection: Connection, job_id: str, owner: str, lease_s: float, now: float) -> Claim | None:
     """The lowest batch of a job that is cut."""
-    free(connection, batches, and_(batches.c.job_id == job_id, ran_out(batches, now)), SILENT)
+    free(connection, batches, and_(batches.c.job_id == job_id, ran_out(batches, now)), None)
     lowest = (
         select(batches.c.batch_no)
         .where(_open_of(job_id), is_free(batches), is_on(job_id, JobState.RUNNING))
@@ -36,7 +34,7 @@ def claim_named(
     connection: Connection, job_id: str, batch_no: int, owner: str, lease_s: float, now: float
 ) -> Claim | None:
     named = and_(batches.c.job_id == job_id, batches.c.batch_no == batch_no)
-    free(connection, batches, and_(named, ran_out(batches, now)), SILENT)
+    free(connection, batches, and_(named, ran_out(batches, now)), None)
     return _claim(connection, and_(named, is_on(job_id, *UNDER_WAY)), owner, lease_s, now)
 
 
@@ -83,6 +81,7 @@ def finish(
         )
     )
     if closed.rowcount != 1:
+        forgive(connection, claim)
         return False
     insert_results(connection, claim.job_id, claim.batch_no, claim.attempts, completions, now)
     named = and_(batches.c.job_id == claim.job_id, batches.c.batch_no == claim.batch_no)
@@ -91,7 +90,7 @@ def finish(
 
 
 def release(connection: Connection, job_id: str, is_dead: Callable[[str], bool], now: float) -> int:
-    silent = free(connection, batches, and_(batches.c.job_id == job_id, ran_out(batches, now)), SILENT)
+    silent = free(connection, batches, and_(batches.c.job_id == job_id, ran_out(batches, now)), None)
     leased = and_(_open_of(job_id), batches.c.state == BatchState.LEASED)
     owners = connection.scalars(select(batches.c.lease_owner).where(leased).distinct()).all()
     dead = [owner for owner in owners if is_dead(owner)]

@@ -22,7 +22,7 @@ class Moments:
     encoded_at: float | None  #: when the shard's batches were there
     encode_s: float
     fence: int
-    crashes: int
+    crashes: int  #: of workers that had begun it, those that were heard no more of among them
     created_at: float  #: when the batch was there: with its shard's others, or later, where rows are answered again
     enqueued_at: float | None  #: of a leased batch; without a broker, when it was claimed
     claimed_at: float | None  #: the last time
@@ -43,7 +43,7 @@ def moments(engine: Engine, job_id: str, batch_no: int) -> Moments | None:
             shard.encoded_at,
             shard.encode_s,
             batch.fence,
-            batch.crashes,
+            (batch.crashes + batch.silences).label("crashes"),
             batch.created_at,
             batch.enqueued_at,
             batch.started_at.label("claimed_at"),

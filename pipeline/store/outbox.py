@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, or_
 from pipeline.store.records import BatchState, Bell, ShardState
 from pipeline.store.schema import batches, jobs, shards
 from pipeline.store.turns import Waiting
-from pipeline.store.work import MOST_CRASHES, UNDER_WAY, Key, goes_on, is_free, number
+from pipeline.store.work import UNDER_WAY, Key, goes_on, is_blamed, is_free, number
 
 #: Work of one job that is read at once.
 _PAGE = 64
@@ -112,13 +112,13 @@ def stuck_jobs(connection: Connection) -> dict[str, str]:
     found = connection.execute(
         select(shards.c.job_id, shards.c.shard_no, shards.c.row_from, shards.c.row_to, shards.c.crashes)
         .join(jobs, jobs.c.id == shards.c.job_id)
-        .where(_IS_READY, shards.c.state == ShardState.PENDING, shards.c.crashes >= MOST_CRASHES[shards])
+        .where(_IS_READY, shards.c.state == ShardState.PENDING, is_blamed(shards))
     )
     return {
         shard.job_id: (
-            f"Each process that was to encode the {shard.row_to - shard.row_from} rows of shard {shard.shard_no} died, "
-            f"{shard.crashes} in a row. Look whether a text among them is very large, and whether the tokenizer "
-            "workers have memory for it."
+            f"Each process that was to encode the {shard.row_to - shard.row_from} rows of shard {shard.shard_no} died "
+            f"or fell silent, {shard.crashes} in a row. Look whether a text among them is very large, and whether the "
+            "tokenizer workers have memory for it."
         )
         for shard in found
     }

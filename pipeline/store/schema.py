@@ -34,7 +34,7 @@ from pipeline.store.records import BatchState, JobState, Role, ShardState, Worke
 from pipeline.store.schedule_records import Event, NoticeState, Overlap, RunState
 
 #: The newest migration. A database that carries it needs no look at the migrations.
-SCHEMA_VERSION = "0013"
+SCHEMA_VERSION = "0014"
 
 metadata = MetaData()
 
@@ -159,11 +159,12 @@ batches = Table(
     Column("error", AnyText),
     Column("prompt_rows", RowIds),
     Column("worker", AnyText),
+    Column("silences", Integer, nullable=False, server_default=text("0")),
     ForeignKeyConstraint(["job_id", "shard_no"], ["shards.job_id", "shards.shard_no"]),
 )
 
-#: Batches that workers died of and that are open. The 0 is no bound value, so that the databases know their index.
-CRASHED = and_(batches.c.finished_at.is_(None), batches.c.crashes > literal_column("0"))
+#: Open batches that workers died of, or fell silent at. The 0 is no bound value: so the databases know their index.
+BLAMED = and_(batches.c.finished_at.is_(None), batches.c.crashes + batches.c.silences > literal_column("0"))
 
 
 def _index_of(name: str, which: ColumnElement[bool], *columns: Column[object]) -> None:
@@ -171,12 +172,11 @@ def _index_of(name: str, which: ColumnElement[bool], *columns: Column[object]) -
     Index(name, *columns, sqlite_where=which, postgresql_where=which)
 
 
-# Tests of null, unlike those of a bound state, let both databases use an index. What is under way is little, whatever
-# the size of the jobs.
+# Tests of null, unlike those of a bound state, let both databases use an index, of the little that is under way.
 _index_of("batches_open", batches.c.finished_at.is_(None), batches.c.job_id, batches.c.batch_no)
 _index_of("batches_enqueued", batches.c.enqueued_at.is_not(None), batches.c.job_id, batches.c.batch_no)
 _index_of("batches_leased", batches.c.lease_until.is_not(None), batches.c.job_id, batches.c.batch_no)
-_index_of("batches_crashed", CRASHED, batches.c.job_id, batches.c.batch_no)
+_index_of("batches_blamed", BLAMED, batches.c.job_id, batches.c.batch_no)
 
 results = Table(
     "results",

@@ -13,12 +13,15 @@ from sqlalchemy import (
     bindparam,
     case,
     exists,
+    false,
     func,
+    not_,
     or_,
     select,
     update,
 )
 
+from pipeline.store.column_types import RowIds
 from pipeline.store.records import BatchState, Claim, JobState, ShardClaim, ShardState
 from pipeline.store.schema import batches, jobs, shards
 
@@ -34,6 +37,9 @@ FREE: dict[Table, dict[str, object]] = {shards: _FREE, batches: _FREE | {"begun_
 
 #: Deaths of workers after which nobody is given the work again: a batch is split then, and of a shard a person is told.
 MOST_CRASHES = {shards: 3, batches: 2}
+#: Holders of a batch of one prompt that fell silent, which nobody saw die: with fewer it is given out again, since a
+#: machine may be cut off, frozen or switched off for reasons of its own.
+MOST_SILENCES = 4
 
 
 def number(table: Table) -> Column[int]:
@@ -65,8 +71,17 @@ def ran_out(table: Table, now: float) -> ColumnElement[bool]:
 
 def is_free(table: Table) -> ColumnElement[bool]:
     """To be claimed, whether the broker was told of it or not."""
-    states = [BatchState.PENDING, BatchState.ENQUEUED]
-    return and_(table.c.state.in_(states), table.c.crashes < MOST_CRASHES[table])
+    return and_(table.c.state.in_([BatchState.PENDING, BatchState.ENQUEUED]), not_(is_blamed(table)))
+
+
+def is_blamed(table: Table) -> ColumnElement[bool]:
+    """Too many of its holders died, or fell silent, for anybody to be given it again."""
+    died = table.c.crashes >= MOST_CRASHES[table]
+    if table is shards:
+        return died
+    ended = batches.c.crashes + batches.c.silences
+    many = and_(batches.c.n_rows > 1, not_(func.coalesce(RowIds.is_single(batches.c.prompt_rows), false())))
+    return or_(died, batches.c.silences >= MOST_SILENCES, and_(ended >= MOST_CRASHES[table], many))
 
 
 def is_held(claim: Claim | ShardClaim) -> ColumnElement[bool]:
@@ -112,11 +127,14 @@ def give_back(connection: Connection, claim: Claim | ShardClaim) -> None:
     connection.execute(update(table).where(is_held(claim)).values(FREE[table]))
 
 
-def free(connection: Connection, table: Table, which: ColumnElement[bool], what: str, *, wait: bool = False) -> int:
+def free(
+    connection: Connection, table: Table, which: ColumnElement[bool], what: str | None, *, wait: bool = False
+) -> int:
     """Take leases from holders that are dead, or are taken to be; how many.
 
-    `what` tells of their end. What they had begun is blamed for it: a shard always, a batch once its model ran. With
-    `wait`, also what another transaction has in its hands just now, when that one ends.
+    `what` tells of their end; None where nobody saw it, and they only fell silent. What they had begun is blamed for
+    it: a shard always, a batch once its model ran. With `wait`, also what another transaction has in its hands just
+    now, when that one ends.
     """
     keys = hold(connection, table, which, wait=wait)
     write(connection, table, keys, **FREE[table], **_blamed(table, what))
@@ -156,11 +174,18 @@ def write(connection: Connection, table: Table, keys: Sequence[Key], **values: o
     )
 
 
-def _blamed(table: Table, what: str) -> dict[str, object]:
+def forgive(connection: Connection, claim: Claim) -> None:
+    """Its holder, which had fallen silent, is alive after all: then it was not for the batch."""
+    named = and_(batches.c.job_id == claim.job_id, batches.c.batch_no == claim.batch_no)
+    blamed = and_(batches.c.finished_at.is_(None), batches.c.silences > 0)
+    connection.execute(update(batches).where(named, blamed).values(silences=batches.c.silences - 1))
+
+
+def _blamed(table: Table, what: str | None) -> dict[str, object]:
     if table is shards:
         return {"crashes": shards.c.crashes + 1}
     begun = batches.c.begun_at.is_not(None)
-    return {
-        "crashes": batches.c.crashes + case((begun, 1), else_=0),
-        "error": case((begun, what), else_=batches.c.error),
-    }
+    once = case((begun, 1), else_=0)
+    if what is None:
+        return {"silences": batches.c.silences + once}
+    return {"crashes": batches.c.crashes + once, "error": case((begun, what), else_=batches.c.error)}

@@ -1,7 +1,7 @@
 """The dispatcher, tick by tick, on a real broker and a real ledger."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from pipeline.ingest import token_files
 from pipeline.messages import pack, unpack
 from pipeline.rows import BatchTiming, Completion, Prompt, Status
 from pipeline.settings import Settings
-from pipeline.store.dispatch import Dispatch
+from pipeline.store.dispatch import Dispatch, Recovered
+from pipeline.store.ledger import Ledger
 from pipeline.store.lookup import read_job
 from pipeline.store.queries import progress
 from pipeline.store.records import BatchState, Role, WorkerState
@@ -99,8 +100,8 @@ def test_a_message_carries_the_prompts_that_the_tokenizer_laid_by(desk, dispatch
 
 
 def test_when_a_job_is_done_the_prompts_of_all_attempts_are_gone(desk, dispatcher, redis):
-    assert desk.ledger.claim_shard(desk.job.id, 0, "lost", -1.0)
-    dispatcher._recovered_at = float("-inf")
+    assert desk.ledger.claim_shard(desk.job.id, 0, "lost", 60.0)
+    assert desk.ledger.died("lost", "killed") == 1
     tick(dispatcher)
     second = desk.ledger.claim_shard(desk.job.id, 0, "here", 60.0)
     places = [desk.home / token_files.name(0, fence) for fence in (1, second.fence)]
@@ -228,27 +229,41 @@ def late_job(ledger) -> str:
     return ledger.create_job("late", "{}", "print", "model", "input", fleet=True, priority=10).id
 
 
-def test_while_the_database_was_away_nobody_could_renew_a_lease_so_none_is_taken_to_have_run_out(
-    desk, dispatcher, monkeypatch
-):
+@pytest.fixture
+def at(desk, doorbell) -> Callable[[float], int]:
+    """How many batches are leased once a dispatcher has looked at the ledger, at such a time; one is at first."""
+    now = [0.0]
+    dispatcher = made(desk, doorbell)
+    dispatcher._dispatch = Dispatch(desk.database, desk.keys_of, lambda: now[0])
     desk.encode_all()
-    claim = desk.ledger.claim_batch(desk.job.id, 0, "worker", 0.01)
-    assert desk.ledger.begin(claim)
-    complete_jobs = dispatcher._dispatch.complete_jobs
+    assert Ledger(desk.database, lambda: now[0]).claim_batch(desk.job.id, 0, "worker", 5.0)
 
-    def away():
-        monkeypatch.setattr(dispatcher._dispatch, "complete_jobs", complete_jobs)
+    def at(seconds: float, recover: Callable[..., object] = dispatcher._dispatch.recover) -> int:
+        now[0] = seconds
+        dispatcher._dispatch.recover = recover
+        dispatcher._recovered_at = float("-inf")
+        tick(dispatcher)
+        return states(desk).get(BatchState.LEASED, 0)
+
+    return at
+
+
+def test_a_lease_that_runs_out_before_its_eyes_is_taken(at):
+    assert [at(seconds) for seconds in (0.0, 20.0, 40.0, 59.0, 61.0)] == [1, 1, 1, 1, 0]
+
+
+def test_a_database_that_stood_still_and_says_nothing_of_it_is_given_time_to_be_heard_through(at):
+    assert [at(seconds) for seconds in (-90.0, -70.0, -50.0, -30.0, -10.0, 3.0)] == [1] * 6
+    assert [at(seconds) for seconds in (63.0, 83.0, 103.0, 122.0, 124.0)] == [1, 1, 1, 1, 0]
+
+
+def test_while_the_database_was_away_nobody_could_renew_a_lease_so_none_is_taken_to_have_run_out(at):
+    def away(*_: object) -> Recovered:
         raise TryAgain("The database did not answer.")
 
-    monkeypatch.setattr(dispatcher._dispatch, "recover", lambda *_, **__: away())
-    tick(dispatcher)
-    monkeypatch.undo()
-    dispatcher._recovered_at = float("-inf")
-    tick(dispatcher)
-    assert states(desk)[BatchState.LEASED] == 1
-    dispatcher._trusts_leases_from = dispatcher._recovered_at = float("-inf")
-    tick(dispatcher)
-    assert BatchState.LEASED not in states(desk)
+    assert [at(seconds) for seconds in (-90.0, -70.0, -50.0, -30.0, -10.0)] == [1] * 5
+    assert at(0.0, away) == 1
+    assert [at(seconds) for seconds in (10.0, 30.0, 50.0, 69.0, 71.0)] == [1, 1, 1, 1, 0]
 
 
 def test_prompts_that_cannot_be_read_keep_no_message_back(desk, dispatcher, doorbell, monkeypatch):
