@@ -74,6 +74,20 @@ class PostgresServer:
         self.stop()
         self.start()
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Whoever asks it something waits, and is answered in the end."""
+        assert self._process is not None
+        pid = self._process.pid
+        pids = [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+        for each in pids:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for each in reversed(pids):
+                os.kill(each, signal.SIGCONT)
+
     def remove(self) -> None:
         self.kill()
         shutil.rmtree(self.directory)

@@ -42,18 +42,20 @@ class Supervisor:
         on_look: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
         grace_s: float = 60.0,
+        last_grace_s: float = 0.0,
         longest_pause_s: float = _LONGEST_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._on_death, self._on_look, self._on_stop = on_death, on_look, on_stop
-        self._grace_s, self._clock = grace_s, clock
+        self._grace_s, self._last_grace_s, self._clock = grace_s, last_grace_s, clock
         self._posts = [_Post(child, longest_pause_s, clock) for child in children]
 
     def run(self) -> int:
         """The exit status: 0 once it was asked to stop by SIGTERM or Ctrl-C, 1 where all children are given up.
 
-        Asked to stop, it sends each SIGTERM, in the order given, and kills what still lives after `grace_s` seconds, or
-        at a second Ctrl-C, which ends in KeyboardInterrupt.
+        Asked to stop, it sends each SIGTERM, in the order given, and kills what still lives after `grace_s` seconds. A
+        second Ctrl-C ends in KeyboardInterrupt; where the children are to let go of what they hold, they are sent
+        SIGINT as well then, and killed after `last_grace_s`.
         """
         stop = StopRequest(self._on_stop)
         with stop.listening():
@@ -64,6 +66,11 @@ class Supervisor:
                     self._on_look()
                     time.sleep(_LOOK_S)
                 self._stop()
+                self._wait(self._grace_s)
+            except KeyboardInterrupt:
+                if self._last_grace_s:
+                    self._hurry()
+                raise
             finally:
                 for post in self._posts:
                     post.kill()
@@ -71,8 +78,18 @@ class Supervisor:
 
     def _stop(self) -> None:
         for post in self._posts:
-            post.ask_to_stop()
-        deadline = self._clock() + self._grace_s
+            post.send(signal.SIGTERM)
+
+    def _hurry(self) -> None:
+        """Those that have not heard yet that they are to stop hear of it first: a second asking is what hurries."""
+        self._stop()
+        time.sleep(_LOOK_S)
+        for post in self._posts:
+            post.send(signal.SIGINT)
+        self._wait(self._last_grace_s)
+
+    def _wait(self, grace_s: float) -> None:
+        deadline = self._clock() + grace_s
         while any(post.lives() for post in self._posts) and self._clock() < deadline:
             time.sleep(_LOOK_S)
 
@@ -99,9 +116,9 @@ class _Post:
     def lives(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def ask_to_stop(self) -> None:
+    def send(self, number: signal.Signals) -> None:
         if self._process is not None:
-            self._process.terminate()
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         if self._process is not None:

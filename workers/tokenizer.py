@@ -132,13 +132,13 @@ class TokenizerDesk:
 
 def run_tokenizer(settings: Settings, concurrency: int) -> int:
     """The exit status, once it was asked to stop."""
+    app = make_app(settings.required_broker_url())
     database = open_database(settings)
     registry = Registry(database)
     worker_id = registry.enter(Role.TOKENIZER, socket.gethostname(), os.getpid())
     news = News(state=WorkerState.BUSY, facts=json.dumps({"concurrency": concurrency}))
     contact = Contact(settings.required_broker_url())
     heartbeat = Heartbeat(registry, worker_id, lambda: contact.told_in(news))
-    app = make_app(settings.required_broker_url())
     # Opened where they are used: connections are not to be shared with the processes of the pool.
     desks: list[TokenizerDesk] = []
     metrics = new_registry()
@@ -163,6 +163,18 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
     app.task(name=ENCODE)(encode)
     heartbeat.beat()
     heartbeat.pause_at_forks()
-    with about(worker=worker_id), heartbeat.beating(), encoded.listening(), served(metrics, settings.metrics_port):
-        listener = Listener(contact.made, contact.lost)
-        return run_prefork(app, "tokenizer", listener, concurrency, on_child_start=open_desk)
+    try:
+        with about(worker=worker_id), heartbeat.beating(), encoded.listening(), served(metrics, settings.metrics_port):
+            listener = Listener(contact.made, contact.lost)
+            return run_prefork(app, "tokenizer", listener, concurrency, on_child_start=open_desk)
+    except KeyboardInterrupt:
+        _let_go(Ledger(database), worker_id)
+        raise
+
+
+def _let_go(ledger: Ledger, worker_id: str) -> None:
+    """What processes held that were killed because somebody did not want to wait for them."""
+    try:
+        ledger.let_go(worker_id)
+    except PipelineError as error:
+        _LOG.warning("What this tokenizer held is free when its lease runs out: %s", error)

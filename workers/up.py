@@ -17,6 +17,8 @@ from workers.supervisor import Child, Supervisor
 
 #: For the guards of GPU workers, which give these a little less.
 _GRACE_S = 110.0
+#: Seconds at a second Ctrl-C in which all that is held is given back, and everybody signs off.
+_LAST_GRACE_S = 3.0
 
 
 def run_all(
@@ -37,7 +39,9 @@ def run_all(
         environment = os.environ | {"PIPELINE_BROKER_URL": broker_url, "PIPELINE_LOG_FORMAT": settings.log_format}
         commands = [*server, *_roles(tokenizers, devices, settings.metrics_port)]
         children = [Child(name, argv, environment) for name, argv in commands]
-        return Supervisor(children, on_look=readiness.look, on_stop=on_stop, grace_s=_GRACE_S).run()
+        return Supervisor(
+            children, on_look=readiness.look, on_stop=on_stop, grace_s=_GRACE_S, last_grace_s=_LAST_GRACE_S
+        ).run()
 
 
 @contextmanager

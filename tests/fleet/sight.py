@@ -45,8 +45,17 @@ class Sight:
             return [ids[job_id] for job_id in connection.scalars(taken.order_by(batches.c.started_at))]
 
     def crashes(self, name: str) -> int:
-        """Deaths that batches of the job were blamed for."""
-        return sum(row.crashes for row in self.batches(name))
+        """Deaths and silences that batches of the job were blamed for."""
+        return sum(row.crashes + row.silences for row in self.batches(name))
+
+    def leases(self, name: str) -> int:
+        """Batches and shards of the job that somebody holds."""
+        with reading(self.engine) as connection:
+            held = (
+                select(func.count()).where(table.c.job_id == self.job(name).id, table.c.lease_until.is_not(None))
+                for table in (batches, shards)
+            )
+            return sum(connection.scalar(count) or 0 for count in held)
 
     def batches(self, name: str) -> list[Row[tuple[object, ...]]]:
         with reading(self.engine) as connection:

@@ -25,6 +25,15 @@ def test_the_database_is_killed_and_is_away_for_longer_than_a_lease(fleet, job, 
 
 
 @on_postgresql
+def test_the_database_stands_still_for_longer_than_a_lease_and_no_worker_is_taken_for_dead(fleet, job, calm):
+    with fleet.postgres.frozen():
+        time.sleep(4)
+    fleet.until_done(job)
+    fleet.require_whole(job, calm)
+    assert fleet.seen.crashes(job) == 0
+
+
+@on_postgresql
 def test_the_database_ends_all_connections(fleet, job, calm):
     with psycopg.connect(fleet.postgres.url.replace("+psycopg", ""), autocommit=True) as connection:
         for _ in range(3):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 
 from tests.fleet.marks import on_postgresql, on_sqlite
 
@@ -32,6 +33,25 @@ def test_a_tokenizer_is_killed_and_leaves_no_process_behind(fleet, rows, name, c
 
 
 @on_sqlite
+def test_a_second_ctrl_c_ends_a_tokenizer_at_once_and_gives_its_shard_back(fleet, rows, name, calm):
+    process, family = fleet.processes["tokenizer"], fleet.family("tokenizer")
+    with fleet.held("encoding"):
+        fleet.submit(rows, name)
+        fleet.until(lambda: fleet.seen.encoding(name))
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130, fleet.told()
+        assert fleet.seen.leases(name) == 0
+    assert "tokenizer" not in {worker.role for worker in fleet.seen.workers()}
+    fleet.until(lambda: not any(is_there(pid) for pid in family))
+    fleet.restart("tokenizer")
+    fleet.until_done(name)
+    fleet.require_whole(name, calm)
+
+
+@on_sqlite
 def test_a_shard_that_kills_whoever_encodes_it_pauses_its_job_alone(fleet, rows, name, calm):
     with fleet.held("encoding"):
         fleet.submit(rows, name, "--limit", "4")
@@ -42,7 +62,7 @@ def test_a_shard_that_kills_whoever_encodes_it_pauses_its_job_alone(fleet, rows,
             fence = fleet.seen.encoding(name)
             os.kill(fleet.worker("tokenizer"), signal.SIGKILL)
         fleet.until(lambda: fleet.seen.job(name).paused_at is not None)
-    assert "Each process that was to encode the 4 rows of shard 0 died, 3 in a row." in fleet.seen.job(name).error
+    assert "the 4 rows of shard 0 died or fell silent, 3 in a row." in fleet.seen.job(name).error
     fleet.submit(rows, f"{name}, other")
     fleet.until_done(f"{name}, other")
     assert fleet.run("resume", name).exit_code == 0

@@ -38,6 +38,21 @@ def test_one_command_answers_a_job_and_one_ctrl_c_ends_it(up, rows, name, calm):
     assert "Traceback" not in up.log("up")
 
 
+def test_a_second_ctrl_c_ends_it_at_once_and_gives_back_what_was_in_hand(up, rows, name):
+    up.until(lambda: "The fleet is ready" in up.log("up"))
+    with up.held("answering"):
+        up.submit(rows, name)
+        up.until(lambda: up.seen.begun(name))
+        up.processes["up"].send_signal(signal.SIGINT)
+        up.until(lambda: "Ctrl-C again stops at once." in up.log("up"))
+        up.processes["up"].send_signal(signal.SIGINT)
+        assert up.processes["up"].wait(timeout=30) == 130, up.told()
+    assert processes_of(up) == []
+    assert up.seen.workers() == []
+    assert (up.seen.leases(name), up.seen.crashes(name)) == (0, 0)
+    assert "Traceback" not in up.log("up")
+
+
 def test_when_it_is_killed_nothing_of_it_is_left(up):
     up.until(lambda: {worker.role for worker in up.seen.workers()} >= {"dispatcher", "tokenizer"})
     assert len(processes_of(up)) >= 5

@@ -297,3 +297,4 @@ def test_a_role_says_that_it_starts_and_what_it_lacks(run, role, what):
     assert result.exit_code == 2
     assert result.stderr.startswith(f"{what} is starting; `pipeline status` shows it once it lives.\n")
     assert "PIPELINE_BROKER_URL is not set" in result.stderr
+    assert run("worker", "alive").exit_code == 1

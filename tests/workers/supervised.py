@@ -1,7 +1,7 @@
 """Run as a program: a supervisor of children that write what they do into one file, a line each.
 
-Arguments: the file, the seconds of grace, and for each child `name:behaviour`. A giving-up child is one that ends
-with status 3.
+Arguments: the file, the seconds of grace and of the last grace, and for each child `name:behaviour`. A giving-up child
+is one that ends with status 3.
 """
 
 import logging
@@ -18,11 +18,16 @@ def tell(event):
         file.write(f"{name} {event} {os.getpid()}\\n")
 def stop(number, frame):
     tell("asked")
-    if behaviour != "stubborn":
+    if behaviour not in ("stubborn", "hasty"):
+        tell("ended")
+        sys.exit(0)
+def interrupted(number, frame):
+    tell("interrupted")
+    if behaviour == "hasty":
         tell("ended")
         sys.exit(0)
 signal.signal(signal.SIGTERM, stop)
-signal.signal(signal.SIGINT, lambda number, frame: tell("interrupted"))
+signal.signal(signal.SIGINT, interrupted)
 if behaviour == "parent":
     helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     with open(path, "a") as file:
@@ -35,7 +40,7 @@ while True:
 """
 
 
-def main(path: str, grace_s: str, *children: str) -> int:
+def main(path: str, grace_s: str, last_grace_s: str, *children: str) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
 
     def tell(event: str) -> None:
@@ -50,7 +55,8 @@ def main(path: str, grace_s: str, *children: str) -> int:
     for child in children:
         name, behaviour = child.split(":")
         posts.append(Child(name, [sys.executable, "-c", CHILD, path, name, behaviour], os.environ))
-    return Supervisor(posts, on_death, on_stop=lambda: tell("stopping"), grace_s=float(grace_s)).run()
+    graces = {"grace_s": float(grace_s), "last_grace_s": float(last_grace_s)}
+    return Supervisor(posts, on_death, on_stop=lambda: tell("stopping"), **graces).run()
 
 
 if __name__ == "__main__":

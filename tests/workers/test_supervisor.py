@@ -16,13 +16,15 @@ PROGRAM = Path(__file__).with_name("supervised.py")
 
 
 class Supervised:
-    def __init__(self, directory, *children, grace_s=20.0):
+    def __init__(self, directory, *children, grace_s=20.0, last_grace_s=0.0):
         self.events = directory / "events"
         self.events.touch()
         self.log = directory / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, PROGRAM, self.events, str(grace_s), *children], stderr=log, start_new_session=True
+                [sys.executable, PROGRAM, self.events, str(grace_s), str(last_grace_s), *children],
+                stderr=log,
+                start_new_session=True,
             )
 
     def told(self, event):
@@ -89,6 +91,17 @@ def test_a_second_ctrl_c_kills_at_once(supervise):
     assert not is_gone(pid)
     assert supervised.stop(signal.SIGINT) == 130
     assert is_gone(pid)
+
+
+def test_at_a_second_ctrl_c_children_have_a_last_moment_to_let_go_of_what_they_hold(supervise):
+    supervised = supervise("one:hasty", "two:stubborn", grace_s=600.0, last_grace_s=0.5)
+    pids = supervised.pid("one"), supervised.pid("two")
+    supervised.process.send_signal(signal.SIGINT)
+    assert eventually(lambda: all(supervised.told(f"{name} asked") for name in ("one", "two")))
+    assert supervised.stop(signal.SIGINT) == 130
+    assert [len(supervised.told(f"{name} interrupted")) for name in ("one", "two")] == [1, 1]
+    assert [len(supervised.told(f"{name} ended")) for name in ("one", "two")] == [1, 0]
+    assert all(is_gone(pid) for pid in pids)
 
 
 def test_a_child_that_will_not_stop_is_killed_after_the_grace(supervise):

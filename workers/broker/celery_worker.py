@@ -4,16 +4,19 @@ A broker that is away, restarts empty, freezes or is full never ends it: it wait
 """
 
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty
+from signal import Handlers
 from types import FrameType
 from typing import Any
 from uuid import uuid4
 
+import billiard
 import billiard.pool
 from celery import Celery, bootsteps, signals
 from celery.worker import state
@@ -45,7 +48,8 @@ def run_solo(app: Celery, queue: str, listener: Listener, *, on_stop: Callable[[
     SIGTERM and the first SIGINT let the task in hand end, and call `on_stop` from the signal's handler; the second
     SIGINT kills the process, also after this function has returned.
     """
-    return _run(app, queue, listener, on_stop, pool="solo", concurrency=1)
+    _stop_when_asked(on_stop, signal.SIG_DFL)
+    return _run(app, queue, listener, pool="solo", concurrency=1)
 
 
 def run_prefork(
@@ -58,7 +62,8 @@ def run_prefork(
     on_stop: Callable[[], None] = _nothing,
 ) -> int:
     """Like run_solo, with tasks in `concurrency` processes, each of which calls `on_child_start` first: what it opens
-    there is its own. A process that dies is replaced; one that is left behind by a dead parent dies as well (Linux)."""
+    there is its own. A process that dies is replaced; one that is left behind by a dead parent dies as well (Linux).
+    The second SIGINT kills these processes and ends in KeyboardInterrupt, as this one is in no native code."""
 
     def start_child(**_: Any) -> None:
         # There are no results, and a parent that stops may have ceased to look: usually it waits half a minute.
@@ -66,10 +71,26 @@ def run_prefork(
         on_child_start()
 
     signals.worker_process_init.connect(start_child, weak=False)
-    return _run(app, queue, listener, on_stop, pool="prefork", concurrency=concurrency)
+    _stop_when_asked(on_stop, _abandon)
+    try:
+        return _run(app, queue, listener, pool="prefork", concurrency=concurrency)
+    except _AbandonedError:
+        for child in billiard.active_children():
+            os.kill(child.pid, signal.SIGKILL)
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _run(app: Celery, queue: str, listener: Listener, on_stop: Callable[[], None], **pool: Any) -> int:
+class _AbandonedError(BaseException):
+    """A KeyboardInterrupt that Celery does not take for a wish to end tasks first."""
+
+
+def _abandon(number: int, frame: FrameType | None) -> None:
+    raise _AbandonedError
+
+
+def _run(app: Celery, queue: str, listener: Listener, **pool: Any) -> int:
     signals.setup_logging.connect(_keep_logging, weak=False)
     app.steps["consumer"].update((_GiveNothingBack, _DropNonsense, _TellMade))
     worker = app.WorkController(
@@ -81,7 +102,6 @@ def _run(app: Celery, queue: str, listener: Listener, on_stop: Callable[[], None
         without_heartbeat=True,
         **pool,
     )
-    _stop_when_asked(on_stop)
     with quieted(listener.lost):
         worker.start()
     return worker.exitcode or 0
@@ -133,12 +153,15 @@ def _keep_logging(**_: Any) -> None:
     """Celery sets up logging anew in every process, unless somebody says that it is done."""
 
 
-def _stop_when_asked(on_stop: Callable[[], None]) -> None:
-    """Celery's own handlers, of which the second SIGINT loses the message in hand, belong to its command alone."""
+def _stop_when_asked(on_stop: Callable[[], None], second: Callable[[int, FrameType | None], None] | Handlers) -> None:
+    """Celery's own handlers, of which the second SIGINT loses the message in hand, belong to its command alone.
+
+    `second` handles the second SIGINT. A handler of Python's waits until a task leaves its native code, and is not for
+    a process that runs tasks itself.
+    """
 
     def handle(number: int, frame: FrameType | None) -> None:
-        # Not a handler of Python's: those wait until the task leaves its native code, and this is to act at once.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, second)
         if state.should_stop is None:
             state.should_stop = 0
             on_stop()
