@@ -6,5 +6,6 @@ USAGE = 2  #: a flag, a field or a value that makes no sense
 NOT_FOUND = 3  #: no such job
 REFUSED = 4  #: done as asked, this would lose or mix up results
 ALL_ROWS_FAILED = 5  #: the job ended, and not one of its rows was answered
+GIVEN_UP = 69  #: a GPU worker that cannot be kept running, which `status` tells of (sysexits' EX_UNAVAILABLE)
 TRY_AGAIN = 75  #: nothing is wrong with the job: a locked database, a full disk; try again (sysexits' EX_TEMPFAIL)
 STOPPED = 130  #: Ctrl-C, or cancelled meanwhile; what was recorded stays, and `pipeline resume` goes on

@@ -40,11 +40,12 @@ _LOG = logging.getLogger(__name__)
 
 def run_gpu(settings: Settings, device: str) -> int:
     """The exit status, once it was asked to stop."""
+    asked_by = "PIPELINE_DEVICE" if device == settings.device else "--device"
     settings = replace(settings, device=device)
     database = open_database(settings)
     ledger, registry, tally = Ledger(database), Registry(database), Tally()
     worker_id = registry.enter(Role.GPU, socket.gethostname(), os.getpid(), device)
-    _tell_device(registry, worker_id, device)
+    tell_device(registry, worker_id, device, asked_by)
     contact = Contact(settings.required_broker_url())
     heartbeat = Heartbeat(registry, worker_id, lambda: contact.told_in(tally.facts()))
 
@@ -81,14 +82,16 @@ def _both(metrics: AnsweredMetrics, traces: Witness) -> Witness:
     return Witness(traces.taken, closed)
 
 
-def _tell_device(registry: Registry, worker_id: str, device: str) -> None:
+def tell_device(registry: Registry, worker_id: str, device: str, asked_by: str) -> None:
     """Of what kind it is, by which tokenizers estimate. Raises ModelError at once: found later, it would look like a
-    fault of the first job that comes along."""
+    fault of the first job that comes along. Either way, what earlier workers on the device failed of is past."""
     try:
-        registry.beat(worker_id, facts=json.dumps({"device_type": choose_device(device).type}))
+        registry.beat(worker_id, facts=json.dumps({"device_type": choose_device(device, asked_by).type}))
     except ModelError as error:
         registry.fail(worker_id, str(error))
         raise
+    finally:
+        registry.supersede(worker_id)
 
 
 def main() -> None:

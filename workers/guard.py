@@ -25,8 +25,11 @@ _AT_START, _LOADING, _ANSWERING = 3, 3, 25
 _GRACE_S = 100.0
 #: Deaths are counted, so that there is no need to wait long between two: a row that kills takes many to be found.
 _LONGEST_PAUSE_S = 4.0
-#: The exit status of a worker that ends because others are away (sysexits' EX_TEMPFAIL).
-TRY_AGAIN = 75
+#: Seconds from one that was given up to the next one on its device, where no person waits at a terminal.
+_FAILED_S = 60.0
+#: The exit status of a worker that ends because others are away (sysexits' EX_TEMPFAIL), and of a guard whose worker
+#: cannot be kept running (EX_UNAVAILABLE).
+TRY_AGAIN, GIVEN_UP = 75, 69
 
 
 class Guard:
@@ -37,11 +40,16 @@ class Guard:
         self._host = socket.gethostname()
         self._at_start = self._loading = self._answering = 0
 
-    def forget_failures(self) -> None:
-        """What was told of earlier tries on this device."""
-        for record in self._registry.all():
-            if (record.state, record.host, record.device) == (WorkerState.FAILED, self._host, self._device):
-                self._registry.leave(record.id)
+    def pause_s(self) -> float:
+        """Before the first start: whoever starts it again at once, for ever, is to do no harm."""
+        here = (WorkerState.FAILED, self._host, self._device)
+        failed = [record for record in self._registry.all() if (record.state, record.host, record.device) == here]
+        last = max(failed, key=lambda record: record.seen_at, default=None)
+        left_s = 0.0 if last is None else last.seen_at + _FAILED_S - self._registry.now()
+        if last is None or left_s <= 0.0:
+            return 0.0
+        _LOG.warning("The last worker on %s failed: %s It is tried again in %.0f s.", self._device, last.note, left_s)
+        return left_s
 
     def died(self, pid: int, returncode: int) -> bool:
         """Whether it is started again. One that ended by itself, since the broker or the database was away, signed off
@@ -96,6 +104,7 @@ class Guard:
         _LOG.error("The worker on %s is not started again. %s", self._device, why)
         worker_id = self._registry.enter(Role.GPU, self._host, 0, self._device)
         self._registry.fail(worker_id, why)
+        self._registry.supersede(worker_id)
         return False
 
     def let_go(self) -> None:
@@ -127,11 +136,10 @@ def _ended(record: WorkerRecord) -> bool:
 
 
 def run_guarded(settings: Settings, device: str) -> int:
-    """The exit status: 0 once it was asked to stop, 1 where the worker cannot be kept running."""
+    """The exit status: 0 once it was asked to stop, GIVEN_UP where the worker cannot be kept running."""
     settings.required_broker_url()
     database = open_database(settings)
     guard = Guard(Ledger(database), Registry(database), device)
-    guard.forget_failures()
     environment = os.environ | {
         "PIPELINE_LOG_FORMAT": settings.log_format,
         "PIPELINE_METRICS_PORT": str(settings.metrics_port or 0),
@@ -141,9 +149,10 @@ def run_guarded(settings: Settings, device: str) -> int:
         [child],
         lambda name, pid, returncode: guard.died(pid, returncode),
         grace_s=_GRACE_S,
+        first_pause_s=0.0 if sys.stderr.isatty() else guard.pause_s(),
         longest_pause_s=_LONGEST_PAUSE_S,
     )
     try:
-        return supervisor.run()
+        return GIVEN_UP if supervisor.run() else 0
     finally:
         guard.let_go()

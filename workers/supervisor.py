@@ -43,12 +43,13 @@ class Supervisor:
         on_stop: Callable[[], None] = lambda: None,
         grace_s: float = 60.0,
         last_grace_s: float = 0.0,
+        first_pause_s: float = 0.0,
         longest_pause_s: float = _LONGEST_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._on_death, self._on_look, self._on_stop = on_death, on_look, on_stop
         self._grace_s, self._last_grace_s, self._clock = grace_s, last_grace_s, clock
-        self._posts = [_Post(child, longest_pause_s, clock) for child in children]
+        self._posts = [_Post(child, first_pause_s, longest_pause_s, clock) for child in children]
 
     def run(self) -> int:
         """The exit status: 0 once it was asked to stop by SIGTERM or Ctrl-C, 1 where all children are given up.
@@ -97,13 +98,13 @@ class Supervisor:
 class _Post:
     """The place of one child, whichever process holds it."""
 
-    def __init__(self, child: Child, longest_pause_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, child: Child, first_pause_s: float, longest_pause_s: float, clock: Callable[[], float]) -> None:
         self.child, self.given_up = child, False
         self._longest_pause_s = longest_pause_s
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._pause_s, self._since = _SHORTEST_S, clock()
-        self._due = self._since
+        self._due = self._since + first_pause_s
 
     def tend(self, on_death: Callable[[str, int, int], bool]) -> None:
         """Starts it where it is due, and looks whether it has died."""

@@ -12,6 +12,7 @@ from pipeline.store.database import open_database
 from pipeline.store.records import Role
 from pipeline.store.registry import Registry
 from workers.broker.server import private_command
+from workers.guard import GIVEN_UP
 from workers.readiness import Readiness
 from workers.supervisor import Child, Supervisor
 
@@ -40,8 +41,18 @@ def run_all(
         commands = [*server, *_roles(tokenizers, devices, settings.metrics_port)]
         children = [Child(name, argv, environment) for name, argv in commands]
         return Supervisor(
-            children, on_look=readiness.look, on_stop=on_stop, grace_s=_GRACE_S, last_grace_s=_LAST_GRACE_S
+            children,
+            on_death=_is_started_again,
+            on_look=readiness.look,
+            on_stop=on_stop,
+            grace_s=_GRACE_S,
+            last_grace_s=_LAST_GRACE_S,
         ).run()
+
+
+def _is_started_again(name: str, pid: int, returncode: int) -> bool:
+    """Not a GPU worker whose guard has tried what there is to try; `status` tells why."""
+    return returncode != GIVEN_UP
 
 
 @contextmanager

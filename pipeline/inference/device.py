@@ -9,14 +9,14 @@ from pipeline.errors import ModelError
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def choose_device(wanted: str) -> torch.device:
+def choose_device(wanted: str, asked_by: str = "PIPELINE_DEVICE") -> torch.device:
     """`auto` is the first CUDA device, or the CPU. Raises ModelError for one that cannot be used here."""
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         return torch.empty(0, device=automatic if wanted == "auto" else wanted).device
     except (RuntimeError, AssertionError) as error:
         raise ModelError(
-            f"PIPELINE_DEVICE is {wanted}, which cannot be used here. Set it to {automatic} or auto."
+            f"{asked_by} is {wanted}, which cannot be used here. Set it to {automatic} or auto."
         ) from error
 
 

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import TypedDict, Unpack
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, delete, select, update
+from sqlalchemy import Connection, Engine, and_, delete, select, tuple_, update
 
 from pipeline.store.entries import INSERT
 from pipeline.store.records import Role, WorkerRecord, WorkerState
@@ -79,6 +79,14 @@ class Registry:
                 _write(connection, replace(entry, seen_at=self._moment(connection)))
             failed = {"state": WorkerState.FAILED, "note": note}
             connection.execute(update(workers).where(workers.c.id == worker_id).values(failed))
+
+    def supersede(self, worker_id: str) -> None:
+        """It tells how things are: what earlier ones of its role failed of, on its host and device, is forgotten."""
+        same = (workers.c.role, workers.c.host, workers.c.device)
+        its = select(*same).where(workers.c.id == worker_id)
+        earlier = and_(workers.c.state == WorkerState.FAILED, workers.c.id != worker_id)
+        with writing(self._engine) as connection:
+            connection.execute(delete(workers).where(tuple_(*same).in_(its), earlier))
 
     def all(self) -> list[WorkerRecord]:
         """By role, host and start."""

@@ -13,13 +13,18 @@ ROLES = {"dispatcher", "tokenizer", "gpu"}
 
 
 @pytest.fixture
-def up(make_fleet, tmp_path):
+def devices() -> tuple[str, ...]:
+    return ("cpu",)
+
+
+@pytest.fixture
+def up(make_fleet, tmp_path, devices):
     """A fleet of which `up` is the only process that the test starts; nobody has told it of a broker."""
     broker = RedisServer(tmp_path)
     fleet = make_fleet(f"sqlite:///{tmp_path / 'pipeline.db'}", broker, PIPELINE_BROKER_URL="")
     broker.url = f"redis+socket://{fleet.home}/redis/redis.sock"
     with running(fleet):
-        fleet.start("up", "up", "--device", "cpu")
+        fleet.start("up", "up", *(word for device in devices for word in ("--device", device)))
         yield fleet
 
 
@@ -53,8 +58,11 @@ def test_a_second_ctrl_c_ends_it_at_once_and_gives_back_what_was_in_hand(up, row
     assert "Traceback" not in up.log("up")
 
 
-def test_when_it_is_killed_nothing_of_it_is_left(up):
+@pytest.mark.parametrize("devices", [("cpu", "cuda:7")])
+def test_a_worker_that_cannot_start_is_given_up_and_when_it_is_killed_nothing_of_the_rest_is_left(up):
     up.until(lambda: {worker.role for worker in up.seen.workers()} >= {"dispatcher", "tokenizer"})
+    up.until(lambda: "gpu cuda:7 ended with status 69; it is given up." in up.log("up"))
+    assert [worker.state for worker in up.seen.workers() if worker.device == "cuda:7"] == ["failed"]
     assert len(processes_of(up)) >= 5
     up.processes["up"].kill()
     up.processes["up"].wait()

@@ -105,10 +105,10 @@ def test_a_worker_without_its_device_gives_up_and_says_why(fleet, rows, name, ca
     with fleet.held("encoding"):
         fleet.submit(rows, name)
         process = fleet.start("gpu7", "worker", "gpu", "--device", "cuda:7")
-        assert process.wait(timeout=120) == 1
+        assert process.wait(timeout=120) == 69
         (told,) = (worker for worker in fleet.status(name)["fleet"]["workers"] if worker["device"] == "cuda:7")
     assert told["state"] == "failed"
-    assert told["note"].startswith("PIPELINE_DEVICE is cuda:7, which cannot be used here.")
+    assert told["note"].startswith("--device is cuda:7, which cannot be used here.")
     fleet.until_done(name)
     fleet.require_whole(name, calm)
 

@@ -134,9 +134,25 @@ def test_one_that_failed_and_told_why_is_not_started_again_and_its_reason_stays(
     assert record.note == "There is no device cuda:7."
 
 
-def test_what_failed_before_on_its_device_is_forgotten_when_it_is_tried_again(guard, registry, pid):
-    registry.fail(worker(registry, pid), "There is no device cuda:7.")
-    other = registry.enter(Role.GPU, socket.gethostname(), 1, "cuda:1")
-    registry.fail(other, "It has no memory.")
-    guard.forget_failures()
-    assert [record.id for record in registry.all()] == [other]
+def test_one_that_is_given_up_tells_of_itself_alone(guard, registry, pid):
+    registry.fail(worker(registry, pid), "There is no device cpu.")
+    for _ in range(3):
+        guard.died(os.getpid(), 1)
+    (record,) = registry.all()
+    assert record.note.startswith("Its process ended at its start")
+
+
+def test_the_next_one_waits_for_the_rest_of_a_minute_after_one_failed_there_and_its_reason_stays(desk, pid, caplog):
+    now = [1000.0]
+    registry = Registry(desk.database, lambda: now[0])
+    guard = Guard(desk.ledger, registry, "cpu")
+    assert guard.pause_s() == 0.0
+    registry.fail(registry.enter(Role.GPU, socket.gethostname(), pid, "cuda:1"), "It has no memory.")
+    assert guard.pause_s() == 0.0
+    registry.fail(worker(registry, pid), "There is no such device.")
+    now[0] += 20.0
+    assert guard.pause_s() == 40.0
+    assert caplog.messages == ["The last worker on cpu failed: There is no such device. It is tried again in 40 s."]
+    now[0] += 40.0
+    assert guard.pause_s() == 0.0
+    assert len(registry.all()) == 2

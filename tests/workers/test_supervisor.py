@@ -158,6 +158,16 @@ def test_when_all_are_given_up_it_is_over(supervise):
     assert "one ended with status 3; it is given up." in supervised.log.read_text()
 
 
+def test_the_first_start_can_be_made_to_wait(caplog):
+    began = []
+    clock = Quick()
+    before = clock()
+    children = [Child("one", ["false"], os.environ)]
+    kept = Supervisor(children, lambda *death: bool(began.append(clock())), first_pause_s=30.0, clock=clock)
+    assert kept.run() == 1
+    assert began[0] - before >= 30.0
+
+
 class Quick:
     """A clock of which a minute passes in a second."""
 

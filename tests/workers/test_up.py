@@ -12,8 +12,14 @@ def children(monkeypatch, tmp_path):
     started = []
 
     class Kept:
-        def __init__(self, children, **manner):
+        def __init__(self, children, on_death, **manner):
             started.extend(children)
+            assert [on_death("gpu cuda:0", 7, returncode) for returncode in (69, 1, 75, -9)] == [
+                False,
+                True,
+                True,
+                True,
+            ]
 
         def run(self):
             return 0
