@@ -117,5 +117,5 @@ def test_more_than_a_forward_holds_is_read_in_steps(answer, llama):
 def test_a_limit_or_a_stop_string_ends_an_answer_in_the_midst_of_what_is_forced(answer, llama):
     forced = Constraint("regex", "abcdefghij")
     assert set(answer(llama, Generate(4, constraint=forced))) == {("abcd", "length", 4)}
-    assert set(answer(llama, Generate(9, ("ef",), constraint=forced))) == {("abcd", "stop", 6)}
+    assert set(answer(llama, Generate(9, ("ef",), constraint=forced))) == {("abcd", "cut", 6)}
     assert set(answer(llama, Generate(10, constraint=forced))) == {("abcdefghij", "stop", 10)}
