@@ -129,7 +129,7 @@ def _end_cuts(vocabulary: Vocabulary, piece: Piece) -> Iterator[tuple[str, tuple
 
 
 def _parts_words(text: str, at: int) -> bool:
-    return text[at] == " " and not text[at - 1].isspace() and text[at + 1 : at + 2].isalnum()
+    return text[at : at + 1] == " " and not text[at - 1].isspace() and text[at + 1 : at + 2].isalnum()
 
 
 def _word_starts(text: str, encoding: Encoding) -> list[tuple[int, int]]:
