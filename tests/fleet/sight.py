@@ -44,6 +44,10 @@ class Sight:
         with reading(self.engine) as connection:
             return [ids[job_id] for job_id in connection.scalars(taken.order_by(batches.c.started_at))]
 
+    def sendings(self, name: str) -> dict[int, float]:
+        """When the dispatcher sent each batch of the job that was taken, by number; batches sent at once share it."""
+        return {batch.batch_no: batch.started_at - batch.queue_s for batch in self.batches(name) if batch.started_at}
+
     def crashes(self, name: str) -> int:
         """Deaths and silences that batches of the job were blamed for."""
         return sum(row.crashes + row.silences for row in self.batches(name))

@@ -32,8 +32,9 @@ def test_an_urgent_job_is_begun_next_and_done_first(fleet, rows, long_table, nam
     fleet.until_done(usual)
     order = fleet.seen.beginnings(usual, urgent)
     last = len(order) - 1 - order[::-1].index(urgent)
-    begun = max(batch.started_at for batch in fleet.seen.batches(urgent))
-    assert {batch.batch_no for batch in fleet.seen.batches(usual) if batch.started_at < begun} <= sent
+    sendings = fleet.seen.sendings(usual)
+    after = min(moment for batch_no, moment in sendings.items() if batch_no not in sent)
+    assert max(fleet.seen.sendings(urgent).values()) < after + 0.001
     assert last < len(order) - 4, "the usual job ended before the urgent one had its turn"
     ends = [max(batch.finished_at for batch in fleet.seen.batches(one)) for one in (urgent, usual)]
     assert ends[0] < ends[1]
