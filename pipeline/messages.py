@@ -20,6 +20,7 @@ from pipeline.rows import Prompt, Twin
 
 _FORMAT = 2
 _DIGEST_BYTES = 16
+_STRANGE = "another version of this program packed it"
 #: Little-endian, whatever machine packs.
 _SHORT, _LONG, _ROW_ID = "<u2", "<u4", "<u8"
 
@@ -66,8 +67,11 @@ def unpack(message: bytes) -> Payload:
         raise ValueError("its digest is not that of its content")
     fields = msgpack.unpackb(body)
     if not isinstance(fields, dict) or fields.get("format") != _FORMAT:
-        raise ValueError("another version of this program packed it")
-    return _payload(**{name: value for name, value in fields.items() if name != "format"})
+        raise ValueError(_STRANGE)
+    try:
+        return _payload(**{name: value for name, value in fields.items() if name != "format"})
+    except TypeError as error:  # a field that is not known here, or one that is missing
+        raise ValueError(_STRANGE) from error
 
 
 def _payload(

@@ -99,16 +99,26 @@ class Hands:
         while not self._room.acquire(timeout=_LOOK_S):
             if self._stopping.is_set():
                 return
-        claim = None if self._stopping.is_set() else self._claim(job_id, batch_no)
+        order = None
+        try:
+            order = None if self._stopping.is_set() else self._order(job_id, batch_no, message)
+        finally:
+            # However it ends, also for a message that nobody of this program sent.
+            if order is None:
+                self._room.release()
+        if order is not None:
+            self._orders.put(order)
+
+    def _order(self, job_id: str, batch_no: int, message: bytes | None) -> Order | None:
+        claim = self._claim(job_id, batch_no)
         if claim is None:
-            self._room.release()
-            return
+            return None
         self._holding.add(claim)
         started = time.perf_counter()
         payload = _payload(claim, message)
         order = Order(claim, payload, time.perf_counter() - started)
         self._witness.taken(claim)
-        self._orders.put(order)
+        return order
 
     def _claim(self, job_id: str, batch_no: int) -> Claim | None:
         """A database that does not answer costs the message: the dispatcher misses the batch and sends another."""
@@ -197,7 +207,7 @@ def _about(claim: Claim) -> AbstractContextManager[None]:
 
 
 def _payload(claim: Claim, message: bytes | None) -> Payload | None:
-    if message is None:
+    if not isinstance(message, bytes):
         return None
     try:
         payload = unpack(message)

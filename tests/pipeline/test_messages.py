@@ -57,7 +57,9 @@ def test_anything_else_is_refused(message: bytes) -> None:
         unpack(message)
 
 
-@pytest.mark.parametrize("content", [{"format": 1, "something": "old"}, {}, [1], None])
+@pytest.mark.parametrize(
+    "content", [{"format": 1, "something": "old"}, {"format": 2, "something": "new"}, {}, [1], None]
+)
 def test_a_message_of_another_version_is_refused(content: object, monkeypatch: pytest.MonkeyPatch) -> None:
     body = msgpack.packb(content)
     monkeypatch.setattr("pipeline.messages._digest", lambda _: b"d" * 16)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from sqlalchemy.exc import StatementError
 
 from pipeline.buckets import PlannedBatch
 from pipeline.errors import DeviceLost, ModelError, TryAgain
@@ -127,6 +128,17 @@ def test_a_message_that_is_lost_damaged_or_of_other_rows_leaves_the_rows_to_be_e
     model.open.set()
     with hands.working():
         hands.receive(desk.job.id, 0, lost)
+        until(lambda: done(desk) == 1)
+    assert model.given == [(0, None)]
+
+
+@pytest.mark.parametrize("foreign", [(5, 0, None), ("a job", {}, None), ("a job", 2**70, b"")])
+def test_a_message_that_no_dispatcher_sent_keeps_no_other_waiting(desk, hands, model, foreign):
+    model.open.set()
+    with hands.working():
+        with pytest.raises((StatementError, OverflowError)):
+            hands.receive(*foreign)
+        hands.receive(desk.job.id, 0, "text")
         until(lambda: done(desk) == 1)
     assert model.given == [(0, None)]
 
