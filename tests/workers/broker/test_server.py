@@ -11,7 +11,7 @@ import redis
 from pipeline.errors import JobError
 from tests.redis_server import eventually
 from workers.broker.doorbell import Doorbell
-from workers.broker.server import find_program, private_server
+from workers.broker.server import find_program, private_command, private_server
 
 
 def socket_of(url):
@@ -52,6 +52,14 @@ def test_two_fleets_do_not_share_a_place(tmp_path):
         with pytest.raises(JobError, match=r"A broker runs in .* already"), private_server(tmp_path):
             pass
         assert Doorbell(url).depth()["gpu"] == 0
+
+
+def test_two_fleets_that_start_at_once_do_not_share_a_place(tmp_path):
+    refused = pytest.raises(JobError, match=r"A broker runs in .* already")
+    with private_command(tmp_path), refused, private_command(tmp_path):
+        pass
+    with private_command(tmp_path):
+        pass
 
 
 def test_what_a_killed_server_left_is_no_obstacle(tmp_path):
