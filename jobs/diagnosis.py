@@ -47,8 +47,11 @@ def _told(now: Situation, causes: Sequence[Callable[[Situation], str | None]]) -
 
 
 def _is_quiet(now: Situation) -> bool:
-    """A shard that is being encoded and a batch that is being answered move it, however long they take."""
-    if now.fleet.now - now.moved_at < QUIET_S or now.work.shards[ShardState.LEASED].parts:
+    """A shard that is being encoded and a batch that is being answered move it, however long they take; not one that is
+    tried in vain."""
+    encodes = now.fleet.alive(Role.TOKENIZER)
+    in_vain = encodes and all(worker.state is WorkerState.BLOCKED for worker in encodes)
+    if now.fleet.now - now.moved_at < QUIET_S or (now.work.shards[ShardState.LEASED].parts and not in_vain):
         return False
     return not any(
         worker.job_id == now.job.id and worker.state is WorkerState.BUSY for worker in now.fleet.alive(Role.GPU)

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import socket
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +37,8 @@ from workers.prices import expected_costs
 _LOG = logging.getLogger(__name__)
 #: Jobs whose tokenizer and template a process keeps ready.
 _JOBS = 8
+#: Seconds of rest after what the moment refused, at first and at most: whoever asks this process to stop waits as long.
+_REST_S, _LONGEST_S = 1.0, 10.0
 
 
 class TokenizerDesk:
@@ -47,9 +50,12 @@ class TokenizerDesk:
         settings: Settings,
         owner: str,
         on_encoded: Callable[[Encoded], None] = lambda encoded: None,
+        on_trouble: Callable[[str], None] = lambda trouble: None,
+        rest: Callable[[float], None] = time.sleep,
     ) -> None:
         self._database, self._settings, self._owner = database, settings, owner
-        self._on_encoded = on_encoded
+        self._on_encoded, self._on_trouble = on_encoded, on_trouble
+        self._rest, self._rest_s = rest, _REST_S
         self._ledger = Ledger(database)
         self._encodings: OrderedDict[str, Encoding] = OrderedDict()
 
@@ -68,10 +74,18 @@ class TokenizerDesk:
         except PipelineError as error:
             _LOG.warning("Shard %d of job %s is given back: %s", shard_no, job_id, error)
             self._give_up(claim, error)
+            if isinstance(error, TryAgain):
+                self._rest_from(error)
         except Exception as fault:
             _LOG.exception("Shard %d of job %s met a fault of the program.", shard_no, job_id)
             kind = type(fault).__name__
             self._give_up(claim, JobError(f"Its shard {shard_no} met a fault of the program itself: {kind}."))
+
+    def _rest_from(self, error: TryAgain) -> None:
+        """A full disk stays full for long, and each try costs a whole shard. The shard is free meanwhile for others."""
+        self._on_trouble(str(error))
+        self._rest(self._rest_s)
+        self._rest_s = min(2 * self._rest_s, _LONGEST_S)
 
     def _claim(self, job_id: str, shard_no: int) -> ShardClaim | None:
         try:
@@ -102,6 +116,7 @@ class TokenizerDesk:
             prompt_tokens=encoded.prompt_tokens,
             planned_tokens=encoded.planned_tokens,
         )
+        self._rest_s = _REST_S
         self._on_encoded(encoded)
 
     def _encoding(self, job: JobRecord) -> Encoding:
@@ -136,16 +151,20 @@ def run_tokenizer(settings: Settings, concurrency: int) -> int:
     database = open_database(settings)
     registry = Registry(database)
     worker_id = registry.enter(Role.TOKENIZER, socket.gethostname(), os.getpid())
-    news = News(state=WorkerState.BUSY, facts=json.dumps({"concurrency": concurrency}))
+    news = News(state=WorkerState.BUSY, note=None, facts=json.dumps({"concurrency": concurrency}))
     contact = Contact(settings.required_broker_url())
     heartbeat = Heartbeat(registry, worker_id, lambda: contact.told_in(news))
     # Opened where they are used: connections are not to be shared with the processes of the pool.
     desks: list[TokenizerDesk] = []
     metrics = new_registry()
-    encoded = EncodedMetrics(metrics)
+
+    def note(trouble: str | None) -> None:
+        news["state"], news["note"] = WorkerState.BUSY if trouble is None else WorkerState.BLOCKED, trouble
+
+    encoded = EncodedMetrics(metrics, note)
 
     def new_desk() -> TokenizerDesk:
-        return TokenizerDesk(open_database(settings), settings, worker_id, encoded.tell)
+        return TokenizerDesk(open_database(settings), settings, worker_id, encoded.tell, encoded.tell_trouble)
 
     def open_desk() -> None:
         """At the start of each process, or, where the database was away then, when it has something to do."""

@@ -127,6 +127,13 @@ def test_where_all_that_live_are_blocked_the_last_one_says_why(role, waiting):
     assert told(DISPATCHER, *blocked, TOKENIZER, GPU) is None
 
 
+def test_a_shard_that_is_tried_in_vain_moves_nothing():
+    blocked = worker(Role.TOKENIZER, WorkerState.BLOCKED, note="The disk is full.")
+    why = "No tokenizer worker can go on, the last one on far because of this: The disk is full."
+    assert told(DISPATCHER, blocked, shards=1, leased_shards=1) == why
+    assert told(DISPATCHER, blocked, TOKENIZER, shards=1, leased_shards=1) is None
+
+
 def ringing(**queued):
     return replace(DISPATCHER, facts=json.dumps({"queued": {"gpu": 0, "tokenizer": 0, **queued}}))
 

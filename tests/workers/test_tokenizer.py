@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.costs import usual_costs
 from pipeline.encoding import Encoding
+from pipeline.errors import TryAgain
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.token_files import TokenFiles
 from pipeline.journey import cut_job
@@ -166,16 +167,25 @@ def test_where_nothing_of_the_job_is_seen_the_directory_that_all_machines_see_is
     assert "PIPELINE_SHARDS must name a directory or bucket that all machines of the fleet see" in told
 
 
-def test_what_the_moment_refuses_is_tried_again_later_and_pauses_nothing(desk, database, job, monkeypatch):
-    from pipeline.errors import TryAgain
+def test_what_the_moment_refuses_is_tried_again_after_a_rest_and_pauses_nothing(database, settings, job, monkeypatch):
+    full = iter([True] * 6 + [False, True])
 
-    def full(place, messages):
-        raise TryAgain("The disk is full.")
+    def write(place, messages):
+        if next(full):
+            raise TryAgain("The disk is full.")
 
-    monkeypatch.setattr("workers.tokenizer.token_files.write", full)
+    monkeypatch.setattr("workers.tokenizer.token_files.write", write)
+    told, rests = [], []
+    desk = TokenizerDesk(database, settings, "host/tokenizer.1", lambda encoded: None, told.append, rests.append)
+    for _ in range(6):
+        desk.encode(job, 0)
+        assert find_shard(database, job, 0).state is ShardState.PENDING
     desk.encode(job, 0)
+    assert find_shard(database, job, 0).state is ShardState.ENCODED
+    desk.encode(job, 1)
     assert read_job(database, job).paused_at is None
-    assert find_shard(database, job, 0).state is ShardState.PENDING
+    assert told == ["The disk is full."] * 7
+    assert rests == [1, 2, 4, 8, 10, 10, 1]
 
 
 def test_a_job_that_was_not_made_for_a_fleet_is_paused_and_told_so(desk, database, settings, job):

@@ -26,6 +26,15 @@ def test_processes_of_the_pool_are_counted_where_they_were_started():
     assert value("pipeline_stage_seconds_sum", {"stage": "encode"}) == 1.0
 
 
+def test_what_keeps_a_process_from_encoding_is_heard_until_one_encodes():
+    heard = []
+    metrics = EncodedMetrics(CollectorRegistry(), heard.append)
+    with metrics.listening():
+        metrics.tell_trouble("The disk is full: " + "/💾" * 4000)
+        metrics.tell(Encoded([], [], [], 0.5))
+    assert heard == ["The disk is full: " + "/💾" * 141, None]
+
+
 def test_nobody_waits_for_a_reader():
     metrics = EncodedMetrics(CollectorRegistry())
     began = time.monotonic()
