@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 
+#: Seconds after which a line is written again that says the same as the one before it.
+_AGAIN_S = 60.0
 _ABOUT: ContextVar[Mapping[str, str | int]] = ContextVar("about", default=MappingProxyType({}))
 
 
@@ -33,11 +35,29 @@ def in_context(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def log_to_stderr(role: str, log_format: str) -> None:
-    """Warnings and worse, as text or, with `json`, as an object a line, which leaves out what is not known."""
+    """Warnings and worse, as text or, with `json`, as an object a line, which leaves out what is not known. What says
+    the same again and again, as whoever waits for a database does, says it once a minute."""
     handler = logging.StreamHandler()
+    handler.addFilter(_News())
     handler.setFormatter(_JsonLines(role) if log_format == "json" else _TextLines(role))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.captureWarnings(True)
+
+
+class _News(logging.Filter):
+    """All but what the same module said last, of the same things."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, tuple[object, float]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        told = (record.levelno, str(record.msg), repr(record.args), dict(_ABOUT.get()))
+        last, at = self._last.get(record.name, (None, 0.0))
+        if told == last and 0.0 <= record.created - at < _AGAIN_S:
+            return False
+        self._last[record.name] = (told, record.created)
+        return True
 
 
 class _TextLines(logging.Formatter):

@@ -58,6 +58,29 @@ def test_json_is_an_object_a_line(lines):
     assert {"job", "worker"}.isdisjoint(second)
 
 
+def test_what_is_said_again_and_again_is_a_line_a_minute(lines):
+    read = lines("text")
+
+    def say(text: str, at: float, name: str = "workers.test"):
+        record = logging.makeLogRecord(
+            {"msg": "%s", "args": (JobError(text),), "levelno": logging.WARNING, "name": name}
+        )
+        record.created = at
+        LOG.handle(record)
+
+    for second in range(600, 700, 2):
+        say("The database is away.", second)
+        say("The database is away.", second, "workers.other")
+    with about(batch=7):
+        say("The database is away.", 700)
+    say("It is back.", 701)
+    say("The database is away.", 702)
+    say("The database is away.", 500)
+    told = [line.partition(": ")[2] for line in read()]
+    away = "The database is away."
+    assert told == [away] * 4 + [f"{away} (batch 7)", "It is back.", away, away]
+
+
 def test_a_traceback_and_the_warnings_of_libraries_are_lines_too(lines):
     read = lines("json")
     try:
