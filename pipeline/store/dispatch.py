@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, and_
+from sqlalchemy import Connection, Engine, and_, or_
 
 from pipeline.errors import JobError, TryAgain
 from pipeline.store import crashes, equal_rows, lifecycle, outbox
@@ -64,7 +64,9 @@ class Dispatch:
                 mine = outbox.of_fleet(table)
                 if trusted:
                     expired += free(connection, table, and_(mine, ran_out(table, now)), None)
-                lost += take_back(connection, table, and_(mine, table.c.enqueued_at < now - lost_after_s))
+                # Of a time that is yet to come, it was before the clock was set back.
+                old = or_(table.c.enqueued_at < now - lost_after_s, table.c.enqueued_at > now + lost_after_s)
+                lost += take_back(connection, table, and_(mine, old))
         split, dead = self._bisect()
         with reading(self._engine) as connection:
             stuck = outbox.stuck_jobs(connection)

@@ -115,8 +115,8 @@ class Registry:
 
 
 def is_alive(record: WorkerRecord, now: float) -> bool:
-    """By its signs of life, at a moment of the same clock (Registry.now)."""
-    return record.state is not WorkerState.FAILED and now - record.seen_at < SILENT_AFTER_S
+    """By its signs of life, at a moment of the same clock (Registry.now), which may have been set back."""
+    return record.state is not WorkerState.FAILED and abs(now - record.seen_at) < SILENT_AFTER_S
 
 
 def _write(connection: Connection, entry: WorkerRecord) -> None:

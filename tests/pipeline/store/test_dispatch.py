@@ -120,6 +120,18 @@ def test_what_nobody_took_for_too_long_is_enqueued_again(engine, road, ledger, d
     assert check_integrity(engine, job.id) == []
 
 
+def test_what_was_lost_is_missed_when_the_clock_is_set_back(road, dispatch, clock):
+    job, unencoded = road.encoded_job(n_rows=2, fleet=True), road.job(n_rows=3, fleet=True)
+    dispatch.enqueue_batches(9)
+    dispatch.enqueue_shards(9)
+    clock.now -= 60
+    assert dispatch.recover(60) == Recovered()
+    clock.now -= 3600
+    assert dispatch.recover(60) == Recovered(lost=2)
+    assert names(dispatch.enqueue_batches(9)) == [(job.id, 0)]
+    assert dispatch.enqueue_shards(9) == [(unencoded.id, 0)]
+
+
 def test_a_broker_that_lost_everything(engine, road, ledger, dispatch):
     job, unencoded = road.encoded_job(fleet=True), road.job(n_rows=3, fleet=True)
     sent = names(dispatch.enqueue_batches(9))

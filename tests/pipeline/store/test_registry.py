@@ -111,6 +111,8 @@ def test_the_silent_are_not_alive_and_are_swept_away(registry, clock):
     assert alive == {silent: False, heard: True}
     assert registry.sweep(SILENT_AFTER_S - 1) == 1
     assert [record.id for record in registry.all()] == [heard]
+    clock.now -= SILENT_AFTER_S
+    assert registry.alive() == []
 
 
 def test_the_databases_own_clock_tells_the_time(engine):
