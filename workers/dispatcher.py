@@ -20,7 +20,7 @@ from pipeline.store.database import open_database
 from pipeline.store.dispatch import Dispatch, Recovered
 from pipeline.store.records import Bell, Role, WorkerRecord, WorkerState
 from pipeline.store.registry import News, Registry
-from workers.broker.doorbell import Doorbell
+from workers.broker.doorbell import Doorbell, fullness
 from workers.credit import Credit
 from workers.heartbeat import Heartbeat
 from workers.keys import keys_of
@@ -35,8 +35,6 @@ _LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks at what may be enqueued; recovery, which is dearer, is once a second.
 _TICK_S, _RECOVER_S = 0.25, 1.0
-#: Share of the broker's memory above which nothing more is sent.
-_FULL = 0.5
 #: Workers that said nothing for so long are forgotten.
 _FORGET_S = 86_400.0
 #: Encoded batches of a job that wait, as a multiple of those under way, before more of its shards are encoded; and at
@@ -120,18 +118,14 @@ class Dispatcher:
 
     def _look(self) -> Sight:
         try:
-            self._meet_epoch()
             queued = self._doorbell.depth()
             used, maximum = self._doorbell.memory()
+            full = fullness(used, maximum)
+            if full is None:
+                self._meet_epoch()
         except TryAgain as error:
             return Sight(str(error))
-        if maximum and used > _FULL * maximum:
-            full = (
-                f"The broker's memory is {used / maximum:.0%} full, so nothing more is sent to it until its queue is "
-                "shorter. A broker that serves others too should have a maxmemory that leaves room for both."
-            )
-            return Sight(full, queued, used, maximum)
-        return Sight(None, queued, used, maximum)
+        return Sight(full, queued, used, maximum)
 
     def _see(self, sight: Sight) -> None:
         """A broker that answers, and takes nothing, is in trouble all the time: its good looks last for one look."""

@@ -1,6 +1,7 @@
 """The dispatcher, tick by tick, on a real broker and a real ledger."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -161,6 +162,12 @@ def test_a_broker_whose_memory_is_half_full_gets_nothing_more(desk, dispatcher, 
     tick(dispatcher)
     assert "full" in dispatcher.facts()["note"]
     assert states(desk) == {BatchState.PENDING: 6}
+
+
+def test_a_broker_that_is_too_small_for_anything_is_called_full(desk, dispatcher, redis):
+    redis.fill()
+    tick(dispatcher)
+    assert re.match(r"The broker's memory is \d{3}% full", dispatcher.facts()["note"])
 
 
 def test_a_broker_that_lost_all_is_told_all_again_at_once(desk, dispatcher, redis, doorbell):

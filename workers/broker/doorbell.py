@@ -22,6 +22,8 @@ _EPOCH = f"{PREFIX}epoch"
 _LISTS = {queue: f"{PREFIX}{queue}" for queue in QUEUES.values()}
 #: Bytes of a message around its payload.
 _ENVELOPE = 1 << 10
+#: Share of its memory above which nothing more is sent.
+_FULL = 0.5
 
 
 class Doorbell:
@@ -95,6 +97,8 @@ class Doorbell:
             )
         if not int(told["maxmemory"]):
             faults.append("The broker's maxmemory is 0, which is no limit. Set one, such as 256mb.")
+        if full := fullness(int(told["used_memory"]), int(told["maxmemory"])):
+            faults.append(full)
         return faults
 
     def _send(self, task: str, arguments: tuple[Any, ...]) -> None:
@@ -110,6 +114,16 @@ class Doorbell:
             yield
         except (redis.RedisError, OperationalError, OSError) as error:
             raise self._address.unreachable(error) from error
+
+
+def fullness(used: int, maximum: int) -> str | None:
+    """Why nothing more is to be sent to a broker of which so many bytes are used and allowed, where that is so."""
+    if not maximum or used <= _FULL * maximum:
+        return None
+    return (
+        f"The broker's memory is {used / maximum:.0%} full, so nothing more is sent to it until its queue is "
+        "shorter. A broker that serves others too should have a maxmemory that leaves room for both."
+    )
 
 
 def _text(value: Any) -> str | None:

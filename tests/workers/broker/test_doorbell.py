@@ -70,7 +70,11 @@ def test_another_ones_keys_are_left_alone(server):
 
 @pytest.mark.parametrize(
     ("setting", "value", "told"),
-    [("maxmemory-policy", "allkeys-lru", "throws whole queues away"), ("maxmemory", "0", "which is no limit")],
+    [
+        ("maxmemory-policy", "allkeys-lru", "throws whole queues away"),
+        ("maxmemory", "0", "which is no limit"),
+        ("maxmemory", "1mb", "% full, so nothing more is sent to it"),
+    ],
 )
 def test_settings_that_will_hurt_are_told(server, setting, value, told):
     bell = Doorbell(server.url)
