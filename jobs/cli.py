@@ -112,6 +112,7 @@ def cli() -> None:
 
 def main() -> None:
     """What reaches the end of it is a fault of the program, so the traceback is shown."""
+    sys.unraisablehook = _tell_faults
     try:
         cli(prog_name="pipeline")
     except Exception:
@@ -124,3 +125,9 @@ def main() -> None:
         # All is said; another Ctrl-C ends what libraries still do at exit, without their tracebacks.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _tell_faults(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C that comes amid a destructor cannot end anything there, and is no fault."""
+    if issubclass(unraisable.exc_type, Exception):
+        sys.__unraisablehook__(unraisable)
