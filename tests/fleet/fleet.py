@@ -25,6 +25,7 @@ from pipeline.store.database import open_database
 from pipeline.store.queries import list_jobs
 from pipeline.store.records import JobRecord, JobState
 from tests.fleet.sight import Answers, Sight
+from tests.fleet.table import ERRORS, ROWS
 from tests.ports import free_port
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
@@ -251,6 +252,9 @@ class Fleet:
 
     def until_recorded(self, name: str, rows: int) -> None:
         self.until(lambda: self.seen.figures(name).recorded >= rows)
+
+    def until_encoded(self, name: str) -> None:
+        self.until(lambda: sum(len(batch.row_ids) for batch in self.seen.batches(name)) >= ROWS - ERRORS)
 
     def until_done(self, name: str, seconds: float = 120.0) -> None:
         self.until(lambda: self.seen.job(name).state is JobState.DONE, seconds)

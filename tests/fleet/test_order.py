@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from pipeline.store.records import BatchState, JobState
+from pipeline.store.records import BatchState, JobState, Role
 from tests.fleet.marks import on_postgresql, on_sqlite
-from tests.fleet.table import ERRORS, ROWS
+from tests.fleet.table import ROWS
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def test_an_urgent_job_is_begun_next_and_done_first(fleet, rows, long_table, nam
     fleet.until_recorded(usual, 8)
     with fleet.held("answering"):
         fleet.submit(rows, urgent, "--priority", "5")
-        fleet.until(lambda: sum(len(batch.row_ids) for batch in fleet.seen.batches(urgent)) >= ROWS - ERRORS)
-        sent = {batch.batch_no for batch in fleet.seen.batches(usual) if batch.state is not BatchState.PENDING}
+        fleet.until_encoded(urgent)
+        sent = {batch.batch_no for batch in fleet.seen.batches(usual)} - fleet.seen.waiting(usual)
     fleet.until_done(usual)
     order = fleet.seen.beginnings(usual, urgent)
     last = len(order) - 1 - order[::-1].index(urgent)
@@ -44,14 +44,22 @@ def test_an_urgent_job_is_begun_next_and_done_first(fleet, rows, long_table, nam
 
 @on_postgresql
 def test_equal_jobs_have_equal_shares(fleet, rows, name, calm):
-    names = [f"{name}, {number}" for number in range(2)]
-    with fleet.held("encoding"):
+    first, second = names = [f"{name}, {number}" for number in range(2)]
+    # A dispatcher that is new sends no more than four batches a worker.
+    fleet.until(lambda: fleet.seen.alive(Role.GPU) == 2)
+    fleet.restart("dispatcher")
+    with fleet.held("answering"):
         for one in names:
             fleet.submit(rows, one)
+            fleet.until_encoded(one)
+        waiting = {one: fleet.seen.waiting(one) for one in names}
     for one in names:
         fleet.until_done(one)
         fleet.require_whole(one, calm)
-    order = fleet.seen.beginnings(*names)
+    sent = sorted((fleet.seen.sendings(one)[number], one) for one in names for number in waiting[one])
+    order = [one for _, one in sent]
+    assert len(waiting[first]) > 4 < len(waiting[second]) - len(waiting[first])
+    assert order[:3] == [second] * 3, "the first has more with the workers already"
     half = order[: len(order) // 2]
     assert min(half.count(one) for one in names) >= len(half) // 4
 
