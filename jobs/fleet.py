@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from pipeline.settings import Settings
 from pipeline.store.database import Database
 from pipeline.store.records import Role, WorkerRecord, WorkerState
-from pipeline.store.registry import Registry, is_alive
+from pipeline.store.registry import Registry, is_alive, is_near
 
 #: A fleet that was not heard of for so long is none.
 _REMEMBERED_S = 86_400.0
@@ -104,8 +103,8 @@ def there_is_a_fleet(settings: Settings, database: Database) -> bool:
 
 
 def _is_gone(worker: WorkerRecord) -> bool:
-    """Known for processes of this host only, and at once; of others, silence must tell."""
-    if worker.host != socket.gethostname():
+    """Known for those whose pid this process may look for, and at once; of others, silence must tell."""
+    if not is_near(worker):
         return False
     try:
         os.kill(worker.pid, 0)

@@ -66,13 +66,13 @@ def alive() -> None:
     For health checks of containers.
     """
     from pipeline.store.database import open_database
-    from pipeline.store.registry import SILENT_AFTER_S, Registry
+    from pipeline.store.registry import SILENT_AFTER_S, Registry, is_near
 
-    host = socket.gethostname()
-    here = [record for record in Registry(open_database(Settings.from_environment())).alive() if record.host == host]
+    here = [record for record in Registry(open_database(Settings.from_environment())).alive() if is_near(record)]
     for record in here:
         click.echo(f"{record.role} {record.pid} is {record.state}")
     if not here:
         raise JobError(
-            f"No process of the fleet on {host} gave a sign of life in the last {SILENT_AFTER_S:.0f} seconds."
+            f"No process of the fleet on {socket.gethostname()} gave a sign of life in the last "
+            f"{SILENT_AFTER_S:.0f} seconds."
         )

@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 from pipeline.store.database import open_database
 from pipeline.store.ledger import Ledger
 from pipeline.store.records import Role, WorkerRecord, WorkerState
-from pipeline.store.registry import Registry
+from pipeline.store.registry import Registry, is_near
 from workers.logs import about
 from workers.supervisor import Child, Supervisor, describe_exit
 
@@ -111,19 +111,16 @@ class Guard:
         """What a worker held that was asked to stop and killed since it did not: that is nobody's fault."""
         try:
             for record in self._registry.all():
-                if (record.host, record.device, record.role) == (self._host, self._device, Role.GPU) and _ended(record):
+                if (record.role, record.device) == (Role.GPU, self._device) and is_near(record) and _ended(record):
                     self._ledger.let_go(record.id)
                     self._registry.leave(record.id)
         except PipelineError as error:
             _LOG.warning("What the worker held is free when its lease runs out: %s", error)
 
     def _record(self, pid: int) -> WorkerRecord | None:
-        """The newest: in a container that starts again, pids do so too."""
-        known = [
-            record
-            for record in self._registry.all()
-            if (record.host, record.pid, record.role) == (self._host, pid, Role.GPU)
-        ]
+        """The newest: pids come again."""
+        workers = (record for record in self._registry.all() if record.role is Role.GPU)
+        known = [record for record in workers if record.pid == pid and is_near(record)]
         return max(known, key=lambda record: record.started_at, default=None)
 
 

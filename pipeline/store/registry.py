@@ -1,7 +1,10 @@
 """Who is at work in a fleet: each of its processes says so itself, every few seconds, beside what it works on."""
 
+import socket
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import TypedDict, Unpack
 from uuid import uuid4
@@ -48,7 +51,7 @@ class Registry:
 
     def enter(self, role: Role, host: str, pid: int, device: str | None = None) -> str:
         """The new worker's id, by which it may also own leases."""
-        worker_id = f"{host}/{role}.{uuid4().hex}"
+        worker_id = f"{host}/{role}.{_pid_space()}.{uuid4().hex}"
         with self._lock, writing(self._engine) as connection:
             now = self._moment(connection)
             entry = WorkerRecord(worker_id, role, host, pid, WorkerState.STARTING, now, now, device=device)
@@ -117,6 +120,23 @@ class Registry:
 def is_alive(record: WorkerRecord, now: float) -> bool:
     """By its signs of life, at a moment of the same clock (Registry.now), which may have been set back."""
     return record.state is not WorkerState.FAILED and abs(now - record.seen_at) < SILENT_AFTER_S
+
+
+def is_near(record: WorkerRecord) -> bool:
+    """Whether this process may look for it by its pid: on the same host, and not in another container, which may have
+    the host's name too."""
+    space = record.id.rpartition("/")[2].split(".")[1:-1]  # none in what an older version entered
+    return record.host == socket.gethostname() and space in ([], [_pid_space()])
+
+
+@cache
+def _pid_space() -> str:
+    """The same for processes whose pids differ: those of one container, or of no container. Where Linux does not tell,
+    all of a host are taken for such."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")
+    except OSError:
+        return ""
 
 
 def _write(connection: Connection, entry: WorkerRecord) -> None:

@@ -61,6 +61,23 @@ def test_what_a_dead_worker_held_is_free_at_once_and_only_what_it_had_begun_is_b
     assert "killed by signal 9 (SIGKILL), as happens when memory runs out" in dead.error
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Only Linux tells containers apart.")
+def test_a_worker_of_the_same_pid_in_another_container_of_the_host_is_left_alone(
+    desk, guard, registry, pid, monkeypatch
+):
+    mine = worker(registry, pid, state=WorkerState.BUSY)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("pipeline.store.registry._pid_space", lambda: "4026532001")
+        others = worker(registry, pid, state=WorkerState.BUSY)
+    held, kept = (desk.ledger.claim(desk.job.id, owner, 60.0) for owner in (mine, others))
+    guard.died(pid, KILLED)
+    assert [record.id for record in registry.all()] == [others]
+    assert not desk.ledger.renew(held, 60.0)
+    guard.let_go()
+    assert [record.id for record in registry.all()] == [others]
+    assert desk.ledger.renew(kept, 60.0)
+
+
 def test_one_that_ended_since_others_are_away_is_started_again_for_ever(guard, pid):
     assert all(guard.died(pid, returncode) for returncode in [0, 75] * 20)
 

@@ -1,3 +1,4 @@
+import socket
 import threading
 from dataclasses import replace
 
@@ -5,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.store.records import Role, WorkerRecord, WorkerState
-from pipeline.store.registry import SILENT_AFTER_S, Registry, is_alive
+from pipeline.store.registry import SILENT_AFTER_S, Registry, is_alive, is_near
 from pipeline.store.transactions import reading
 
 
@@ -113,6 +114,26 @@ def test_the_silent_are_not_alive_and_are_swept_away(registry, clock):
     assert [record.id for record in registry.all()] == [heard]
     clock.now -= SILENT_AFTER_S
     assert registry.alive() == []
+
+
+@pytest.mark.parametrize(
+    ("host", "space", "near"), [(None, None, True), ("far", None, False), (None, "4026532001", False)]
+)
+def test_pids_are_looked_for_on_this_host_and_not_in_another_container(registry, monkeypatch, host, space, near):
+    if space is not None:
+        monkeypatch.setattr("pipeline.store.registry._pid_space", lambda: space)
+    registry.enter(Role.GPU, host or socket.gethostname(), 7)
+    monkeypatch.undo()
+    (record,) = registry.all()
+    assert is_near(record) is near
+
+
+def test_those_that_an_older_version_entered_are_near_where_their_host_is(registry):
+    registry.enter(Role.GPU, socket.gethostname(), 7)
+    (record,) = registry.all()
+    host, _, name = record.id.partition("/")
+    role, _, unique = name.split(".")
+    assert is_near(replace(record, id=f"{host}/{role}.{unique}"))
 
 
 def test_the_databases_own_clock_tells_the_time(engine):
