@@ -64,7 +64,7 @@ def any_broker(directory: Path) -> Iterator[str]:
         yield url
 
 
-def eventually(is_so, within_s: float = 20.0) -> bool:
+def eventually(is_so, within_s: float = 60.0) -> bool:
     """Whether it became so; the time is for a very busy machine."""
     deadline = time.monotonic() + within_s
     while not is_so():

@@ -43,22 +43,22 @@ def test_a_worker_runs_what_it_hears_of_and_leaves_nothing_behind(server, bell, 
 @both
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop_it_ends_what_it_has_begun_and_begins_no_more(server, bell, start_worker, pool, number):
-    worker = start_worker(server.url, pool, task_s=1.0)
+    worker, processes = start_worker(server.url, pool, held=True), 1 if pool == "solo" else 2
     for batch_no in range(5):
         bell.ring_batch("night", batch_no, None)
-    assert worker.says("begin 0")
-    if pool == "prefork":
-        assert worker.says("begin 1")
-    assert worker.stop(number) == 0
-    begun, ended = (sorted(line for line in worker.lines if line.startswith(event)) for event in ("begin", "end"))
-    assert [line.split()[1] for line in ended] == [line.split()[1] for line in begun]
-    assert len(begun) == (1 if pool == "solo" else 2)
-    assert bell.depth()["gpu"] >= 5 - 2 * len(begun)
+    for batch_no in range(processes):
+        assert worker.says(f"begin {batch_no}")
+    worker.process.send_signal(number)
+    assert worker.says(f"stop {worker.process.pid}")
+    worker.release()
+    assert worker.process.wait(60) == 0
+    assert sorted(worker.pids("end")) == sorted(worker.pids("begin")) == list(range(processes))
+    assert bell.depth()["gpu"] >= 5 - 2 * processes
 
 
 @both
 def test_a_busy_worker_leaves_messages_to_others(server, bell, start_worker, pool):
-    worker = start_worker(server.url, pool, task_s=2.0)
+    worker = start_worker(server.url, pool, held=True)
     for batch_no in range(5):
         bell.ring_batch("night", batch_no, None)
     processes = 1 if pool == "solo" else 2
@@ -67,11 +67,13 @@ def test_a_busy_worker_leaves_messages_to_others(server, bell, start_worker, poo
     other = start_worker(server.url, pool="solo")
     for batch_no in range(processes, 5):
         assert other.says(f"end {batch_no}")
+    worker.release()
+    assert worker.stop() == 0
 
 
 @both
 def test_a_second_ctrl_c_ends_it_at_once_with_all_its_processes(server, bell, start_worker, pool):
-    worker = start_worker(server.url, pool, task_s=60.0)
+    worker = start_worker(server.url, pool, held=True)
     bell.ring_batch("night", 0, None)
     assert worker.says("begin 0")
     worker.process.send_signal(signal.SIGINT)
@@ -124,12 +126,13 @@ def test_a_worker_that_waits_for_the_broker_can_be_stopped(server, start_worker,
 
 @both
 def test_a_broker_that_restarts_empty_twice_is_found_again(server, bell, start_worker, pool):
-    worker = start_worker(server.url, pool, task_s=0.3)
+    worker = start_worker(server.url, pool, held=True)
     bell.ring_batch("night", 0, b"rows")
     assert worker.says("begin 0")
     for batch_no in (1, 2):
         server.kill()
         server.start()
+        worker.release()
         bell.ring_batch("night", batch_no, b"rows")
         assert worker.says(f"end {batch_no}")
         assert knows_the_broker(worker)
@@ -173,10 +176,11 @@ def test_lost_connections_are_made_anew(server, bell, start_worker, pool):
 
 @both
 def test_workers_empty_a_full_broker_and_start_on_one(server, bell, start_worker, pool):
-    first = start_worker(server.url, pool, task_s=0.2)
+    first = start_worker(server.url, pool, held=True)
     for batch_no in range(4):
         bell.ring_batch("night", batch_no, b"x" * 100_000)
     server.fill()
+    first.release()
     for batch_no in range(4):
         assert first.says(f"end {batch_no}")
     assert first.stop() == 0

@@ -6,6 +6,7 @@ import pytest
 import redis
 
 from pipeline.errors import TryAgain
+from tests.redis_server import eventually
 from workers.broker.doorbell import Doorbell
 
 
@@ -126,14 +127,20 @@ def test_no_error_tells_the_password():
 
 
 def test_a_frozen_broker_is_not_waited_for(server):
+    def rings() -> bool:
+        """On a very busy machine, a server that is well may take longer than that too."""
+        with suppress(TryAgain):
+            bell.ring_shard("night", 0)
+            return True
+        return False
+
     bell = Doorbell(server.url, patience_s=0.5)
-    bell.ring_shard("night", 0)
+    assert eventually(rings)
     with server.frozen():
-        with pytest.raises(TryAgain):
-            bell.ring_shard("night", 1)
+        assert not rings()
         with pytest.raises(TryAgain):
             bell.depth()
-    bell.ring_shard("night", 2)
+    assert eventually(rings)
 
 
 def test_a_full_broker_refuses_messages_and_can_still_be_looked_at(server):
