@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -67,7 +68,7 @@ def test_a_dispatcher_that_lived_within_a_day_is_a_fleet_which_is_said(desk, sub
     seen(desk, 3600)
     result = submit("--name", "second")
     assert result.stdout.startswith("second is with the fleet: 5 rows to be answered.\nNo dispatcher lives on ")
-    assert "the last one, on far, fell silent 1:00:0" in result.stdout
+    assert re.search(r"the last one, on far, fell silent 1:0\d:\d\d ago", result.stdout)
     assert "`pipeline resume second --here` answers it without a fleet." in result.stdout
     assert find_job(desk.database, "second").fleet
 

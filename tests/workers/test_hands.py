@@ -34,12 +34,12 @@ class Model:
     def run(self, claim: Claim, payload: Payload | None, load_s: float):
         self.given.append((claim.batch_no, payload))
         self.begun.set()
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         rows = [Completion(row_id, f"k{row_id}", Status.OK, "yes") for row_id in claim.row_ids]
         return SimpleNamespace(claim=claim, device="cpu", written=lambda: (rows, TIMING))
 
 
-def until(is_so: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline
@@ -102,7 +102,7 @@ def test_the_next_batch_is_claimed_and_read_while_one_is_computed_and_no_more_th
             target=lambda: [hands.receive(desk.job.id, batch_no, message(batch_no)) for batch_no in range(4)]
         )
         receiver.start()
-        assert model.begun.wait(10)
+        assert model.begun.wait(60)
         until(lambda: progress(desk.database, desk.job.id).batches[BatchState.LEASED] == 2)
         time.sleep(0.1)
         assert progress(desk.database, desk.job.id).batches[BatchState.LEASED] == 2
@@ -146,7 +146,7 @@ def test_a_message_that_no_dispatcher_sent_keeps_no_other_waiting(desk, hands, m
 def test_when_it_is_stopped_the_batch_in_hand_is_recorded_and_the_waiting_one_given_back(desk, hands, model):
     with hands.working():
         hands.receive(desk.job.id, 0, message(0))
-        assert model.begun.wait(10)
+        assert model.begun.wait(60)
         hands.receive(desk.job.id, 1, message(1))
         hands.stop()
         hands.receive(desk.job.id, 2, message(2))
@@ -181,7 +181,7 @@ def test_a_job_that_this_machine_cannot_answer_is_paused_with_the_reason_and_its
 def test_what_is_paused_after_it_was_claimed_is_not_begun(desk, hands, model):
     with hands.working():
         hands.receive(desk.job.id, 0, message(0))
-        assert model.begun.wait(10)
+        assert model.begun.wait(60)
         hands.receive(desk.job.id, 1, message(1))
         desk.ledger.pause(desk.job.id)
         model.open.set()
@@ -254,7 +254,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_answer(desk, hands, model
 def test_answers_of_a_batch_that_went_to_another_do_not_count(desk, hands, model, tally):
     with hands.working():
         hands.receive(desk.job.id, 0, message(0))
-        assert model.begun.wait(10)
+        assert model.begun.wait(60)
         desk.ledger.died("here/gpu.1", "thought to be dead")
         model.open.set()
     assert done(desk) == 0

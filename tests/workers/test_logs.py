@@ -123,7 +123,7 @@ def test_a_workers_lines_tell_of_worker_job_shard_and_batch(desk, lines, monkeyp
     monkeypatch.setattr(desk.ledger, "pause", pause)
     with about(worker="here/gpu.1"), hands.working():
         hands.receive(desk.job.id, 4, b"damaged")
-        assert paused.wait(10)
+        assert paused.wait(60)
     damaged, told = map(json.loads, read())
     assert "is damaged" in damaged["message"]
     assert (damaged["worker"], damaged["job"], damaged["batch"]) == ("here/gpu.1", desk.job.id, 4)
