@@ -69,6 +69,12 @@ def _no_dispatcher(now: Situation) -> str | None:
     if now.fleet.dispatcher is not None:
         return None
     last = now.fleet.last_dispatcher
+    if last is not None and now.fleet.lingers(last):
+        return (
+            f"The dispatcher on {last.host} (process {last.pid}) fell silent {duration(now.fleet.silent_s(last))} ago, "
+            "although its process is there, so nobody hands its work out. Look at what it says: the database may take "
+            "no changes, as where its disk is full. If it says nothing, it stands still: end it, and start another."
+        )
     died = f"; the last one, on {last.host}, fell silent {duration(now.fleet.silent_s(last))} ago" if last else ""
     return (
         f"No dispatcher lives on this database, so nobody hands its work out{died}. Start one: `pipeline dispatcher`, "

@@ -42,6 +42,10 @@ class Fleet:
     def is_alive(self, worker: WorkerRecord) -> bool:
         return is_alive(worker, self.now) and not _is_gone(worker)
 
+    def lingers(self, worker: WorkerRecord) -> bool:
+        """It fell silent, and its process is there, as far as this host can tell."""
+        return not is_alive(worker, self.now) and _is_there(worker) is True
+
     def silent_s(self, worker: WorkerRecord) -> float:
         """Seconds since its last sign of life."""
         return max(0.0, self.now - worker.seen_at)
@@ -103,13 +107,17 @@ def there_is_a_fleet(settings: Settings, database: Database) -> bool:
 
 
 def _is_gone(worker: WorkerRecord) -> bool:
+    return _is_there(worker) is False
+
+
+def _is_there(worker: WorkerRecord) -> bool | None:
     """Known for those whose pid this process may look for, and at once; of others, silence must tell."""
     if not is_near(worker):
-        return False
+        return None
     try:
         os.kill(worker.pid, 0)
     except ProcessLookupError:
-        return True
-    except PermissionError:
         return False
-    return False
+    except PermissionError:
+        return True
+    return True

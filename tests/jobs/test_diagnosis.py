@@ -1,6 +1,8 @@
 """What holds a job up, case by case, over records alone."""
 
 import json
+import os
+import socket
 from dataclasses import replace
 
 import pytest
@@ -82,6 +84,13 @@ def test_without_a_dispatcher_nothing_is_handed_out_and_that_is_told_at_once():
             "dispatcher`, or `pipeline up` for a whole fleet on this machine. `pipeline resume 'my night' --here` "
             "answers it without a fleet."
         )
+
+
+def test_a_dispatcher_that_is_there_and_cannot_give_a_sign_of_life_is_no_dead_one():
+    here = replace(DISPATCHER, id="here/dispatcher.1", host=socket.gethostname(), pid=os.getpid(), seen_at=NOW - 90)
+    why = told(here, moved=0.0)
+    assert why.startswith(f"The dispatcher on {here.host} (process {here.pid}) fell silent 1:30 ago, although its ")
+    assert "its disk is full" in why
 
 
 def test_what_blocks_the_dispatcher_is_told_in_its_own_words():
