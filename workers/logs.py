@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 
-#: Seconds after which a line is written again that says the same as the one before it.
+#: Seconds after which a failure is written again that is the same as the one before it.
 _AGAIN_S = 60.0
 _ABOUT: ContextVar[Mapping[str, str | int]] = ContextVar("about", default=MappingProxyType({}))
 
@@ -35,8 +35,8 @@ def in_context(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def log_to_stderr(role: str, log_format: str) -> None:
-    """Warnings and worse, as text or, with `json`, as an object a line, which leaves out what is not known. What says
-    the same again and again, as whoever waits for a database does, says it once a minute."""
+    """Warnings and worse, as text or, with `json`, as an object a line, which leaves out what is not known. What fails
+    again and again in the same way, as long as a database is away, says so once a minute."""
     handler = logging.StreamHandler()
     handler.addFilter(_News())
     handler.setFormatter(_JsonLines(role) if log_format == "json" else _TextLines(role))
@@ -45,16 +45,17 @@ def log_to_stderr(role: str, log_format: str) -> None:
 
 
 class _News(logging.Filter):
-    """All but what the same module said last, of the same things."""
+    """All but an error that the same module told last, of the same things."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[str, tuple[object, float]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        told = (record.levelno, str(record.msg), repr(record.args), dict(_ABOUT.get()))
+        errors = isinstance(record.args, tuple) and any(isinstance(said, Exception) for said in record.args)
+        told = (record.msg, repr(record.args), dict(_ABOUT.get())) if errors else None
         last, at = self._last.get(record.name, (None, 0.0))
-        if told == last and 0.0 <= record.created - at < _AGAIN_S:
+        if errors and told == last and 0.0 <= record.created - at < _AGAIN_S:
             return False
         self._last[record.name] = (told, record.created)
         return True

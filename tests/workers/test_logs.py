@@ -58,7 +58,7 @@ def test_json_is_an_object_a_line(lines):
     assert {"job", "worker"}.isdisjoint(second)
 
 
-def test_what_is_said_again_and_again_is_a_line_a_minute(lines):
+def test_what_fails_again_and_again_is_a_line_a_minute(lines):
     read = lines("text")
 
     def say(text: str, at: float, name: str = "workers.test"):
@@ -76,9 +76,11 @@ def test_what_is_said_again_and_again_is_a_line_a_minute(lines):
     say("It is back.", 701)
     say("The database is away.", 702)
     say("The database is away.", 500)
+    for _ in range(2):
+        LOG.warning("A worker died.")
     told = [line.partition(": ")[2] for line in read()]
     away = "The database is away."
-    assert told == [away] * 4 + [f"{away} (batch 7)", "It is back.", away, away]
+    assert told == [away] * 4 + [f"{away} (batch 7)", "It is back.", away, away] + 2 * ["A worker died."]
 
 
 def test_a_traceback_and_the_warnings_of_libraries_are_lines_too(lines):
