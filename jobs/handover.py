@@ -1,7 +1,6 @@
 """A job of the fleet is left to its workers: what they need of it is laid where they see it, and a person told."""
 
 import shlex
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,18 +12,16 @@ from jobs.standing import standing
 from jobs.status import print_json, tell_next
 from jobs.tables import counted, unit
 from pipeline.ingest.places import deposit, join
+from pipeline.outfit import Outfit
 from pipeline.spec import JobSpec
 from pipeline.store.records import JobRecord
 
-if TYPE_CHECKING:
-    from pipeline.outfit import Outfit
 
-
-def deliver(session: Session, job: JobRecord, outfit: "Outfit") -> None:
+def deliver(session: Session, job: JobRecord, outfit: Outfit) -> None:
     """The model's tokenizer and its context, before there is anything to encode."""
     place = join(session.settings.shard_directory(job.id), "tokenizer")
-    deposit(outfit.tokenizer, place)
-    session.ledger.set_tokenizer(job.id, place, outfit.context)
+    deposit(outfit.facts.tokenizer, place)
+    session.ledger.set_tokenizer(job.id, place, outfit.facts.context)
 
 
 def hand_over(session: Session, job: JobRecord, spec: JobSpec, manner: Manner) -> int:

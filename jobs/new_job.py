@@ -81,7 +81,7 @@ def _begin_in_fleet(
     job = _create(session, spec, checkpoint, source, run, in_fleet=True)
     deliver(session, job, outfit)
     costs = expected_costs(spec, Registry(session.database))
-    foreteller = Foreteller(outfit.vocabulary, outfit.context, costs, session.settings.batch_rows)
+    foreteller = Foreteller(outfit.vocabulary, outfit.facts.context, costs, session.settings.batch_rows)
     _cut(session, job, spec, source, manner, foreteller)
     return hand_over(session, job, spec, manner)
 

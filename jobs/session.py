@@ -16,11 +16,16 @@ from jobs.announcement import foretold_reuse, sorted_first
 from jobs.producer import being_read, producing
 from jobs.progress import waiting
 from jobs.tables import left_out
+from pipeline.cutting import cut_job, page_job, sort_job
 from pipeline.errors import PipelineError
+from pipeline.foretelling import Foreteller
+from pipeline.inference.checkpoint import Checkpoint
 from pipeline.ingest.faults import writing
 from pipeline.ingest.inputs import Source
 from pipeline.ingest.places import delete
+from pipeline.ingest.sorted_shards import Sorting
 from pipeline.order import order_that_pays
+from pipeline.outfit import Outfit, load_outfit
 from pipeline.prompts.shapes import columns_of
 from pipeline.settings import Settings
 from pipeline.spec import JobSpec
@@ -31,10 +36,7 @@ from pipeline.store.records import JobRecord, Progress
 from workers.process import Members
 
 if TYPE_CHECKING:
-    from pipeline.foretelling import Foreteller
-    from pipeline.inference.checkpoint import Checkpoint
     from pipeline.means import Means
-    from pipeline.outfit import Outfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +58,18 @@ class Session:
         if warning is not None:
             self.notes.print(f"Warning: {warning}", soft_wrap=True, markup=False)
 
-    def load(self, spec: JobSpec, checkpoint: "Checkpoint") -> "Means":
+    def load(self, spec: JobSpec, checkpoint: Checkpoint) -> "Means":
         from pipeline.means import load_means
 
         with waiting(self.notes, f"Loading {spec.model} ..."):
             return load_means(spec, checkpoint, self.settings)
 
-    def load_outfit(self, spec: JobSpec, checkpoint: "Checkpoint") -> "Outfit":
+    def load_outfit(self, spec: JobSpec, checkpoint: Checkpoint) -> Outfit:
         """All that can be had of the model without its weights."""
-        from pipeline.outfit import load_outfit
-
         with waiting(self.notes, f"Reading what {spec.model} is ..."):
             return load_outfit(spec, checkpoint, self.settings)
 
-    def cut(self, job: JobRecord, spec: JobSpec, source: Source, foreteller: "Foreteller | None" = None) -> None:
+    def cut(self, job: JobRecord, spec: JobSpec, source: Source, foreteller: Foreteller | None = None) -> None:
         """From the first row that is in no shard yet. Raises RefusedError where another process is at it."""
         present = producing(self.database, job) if job.fleet else Members(self.settings.home).joined(job.id)
         with self._alone(job), present:
@@ -106,10 +106,7 @@ class Session:
             # Just begun, it has not told yet.
             raise being_read(job, holder.read_text() if holder.exists() else None) from None
 
-    def _cut(self, job: JobRecord, spec: JobSpec, source: Source, foreteller: "Foreteller | None") -> None:
-        # It lies beside what answers, which imports torch.
-        from pipeline.journey import cut_job, page_job
-
+    def _cut(self, job: JobRecord, spec: JobSpec, source: Source, foreteller: Foreteller | None) -> None:
         count, pages = job.n_questions, list_pages(self.database, job.id)
         shard_rows = max(1, self.settings.shard_rows // count)
         sorts_rows = self._sorts_rows(job, spec, source, shard_rows, foreteller)
@@ -124,7 +121,7 @@ class Session:
             self._sort(job, spec, directory, shard_rows)
 
     def _sorts_rows(
-        self, job: JobRecord, spec: JobSpec, source: Source, shard_rows: int, foreteller: "Foreteller | None"
+        self, job: JobRecord, spec: JobSpec, source: Source, shard_rows: int, foreteller: Foreteller | None
     ) -> bool:
         """As it was chosen when the first row of the job was read, which is now or was before."""
         if job.sorts_rows is not None or list_shards(self.database, job.id):
@@ -140,9 +137,6 @@ class Session:
         return order is not None
 
     def _sort(self, job: JobRecord, spec: JobSpec, directory: str, shard_rows: int) -> None:
-        from pipeline.ingest.sorted_shards import Sorting
-        from pipeline.journey import sort_job
-
         sorting = Sorting(columns_of(spec), spec.key, shard_rows, self._directory(job))
         pages, shards = list_pages(self.database, job.id), list_shards(self.database, job.id)
         with waiting(self.notes, "Sorting the rows ..."):

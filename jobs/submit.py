@@ -162,13 +162,22 @@ def submit(
     source = checked_source(settings, spec)
     if (warning := same_for_all(spec, source.columns())) is not None:
         click.echo(f"Warning: {warning}", err=True)
+    act = _dry_run if only_dry_run else _submit
+    click.get_current_context().exit(act(settings, spec, source, Manner(wait, here, as_json)))
+
+
+def _dry_run(settings: Settings, spec: JobSpec, source: Source, _: Manner) -> int:
     # torch takes seconds to import; a mistyped column is told before.
     from jobs.dry_run import dry_run
+
+    return dry_run(settings, spec, source)
+
+
+def _submit(settings: Settings, spec: JobSpec, source: Source, manner: Manner) -> int:
+    # Less, but a while too.
     from jobs.new_job import submit_job
 
-    manner = Manner(wait, here, as_json)
-    status = dry_run(settings, spec, source) if only_dry_run else submit_job(settings, spec, source, manner)
-    click.get_current_context().exit(status)
+    return submit_job(settings, spec, source, manner)
 
 
 def checked_source(settings: Settings, spec: JobSpec) -> Source:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import math
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pipeline.costs import Costs, usual_costs
 from pipeline.errors import TryAgain
 from pipeline.inference.device import device_name
 from pipeline.inference.model import LanguageModel
+from pipeline.whole_file import write_whole
 
 _LOG = logging.getLogger(__name__)
 _FORMAT = 1
@@ -53,13 +53,10 @@ def keep(home: Path, calibration: Calibration) -> Path:
     """Whole or not at all. Raises TryAgain where it cannot be written."""
     path = _path(home, calibration)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as directory:
-            unfinished = Path(directory) / path.name
-            unfinished.write_text(json.dumps({"format": _FORMAT, **asdict(calibration)}, indent=2) + "\n")
-            return unfinished.replace(path)
+        write_whole(path, json.dumps({"format": _FORMAT, **asdict(calibration)}, indent=2) + "\n")
     except OSError as error:
         raise TryAgain(f"What was measured cannot be kept in {path}: {error.strerror}. Free some space.") from error
+    return path
 
 
 def kept(home: Path) -> Iterator[Calibration]:

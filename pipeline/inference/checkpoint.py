@@ -35,6 +35,15 @@ class Checkpoint:
         """Whether a job that was recorded with this digest had this model, as far as that digest tells."""
         return digest == (self._ends_digest() if is_of_ends(digest) else self.digest)
 
+    def tokenizer_place(self, home: Path) -> Path:
+        """Of all models that have the same."""
+        return home / "tokenizers" / self.tokenizer_digest.replace("/", "--")
+
+    def kept_tokenizer(self, home: Path) -> Path | None:
+        """Where a process before has made it."""
+        place = self.tokenizer_place(home)
+        return place if (place / "tokenizer_config.json").is_file() else None
+
     def _ends_digest(self) -> str:
         source = Path(self.source)
         if self.gguf_file is not None:

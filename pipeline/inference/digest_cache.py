@@ -4,13 +4,13 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import ModelError
+from pipeline.whole_file import write_whole
 
 #: Smaller files are read in less time than it is worth to remember them.
 _LARGE_BYTES = 16 << 20
@@ -65,16 +65,11 @@ class DigestCache:
         return None
 
     def _remember(self, path: Path, state: "_State", digest: str) -> None:
-        """Whole or not at all; the last of several processes wins, which all say the same."""
+        """All processes that do so at once say the same."""
         if self.home is None:
             return
-        place = _place(self.home, path)
         with contextlib.suppress(OSError):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=place.parent) as directory:
-                unfinished = Path(directory, place.name)
-                unfinished.write_text(json.dumps({"state": state.facts, "digest": digest}), encoding="utf-8")
-                unfinished.replace(place)
+            write_whole(_place(self.home, path), json.dumps({"state": state.facts, "digest": digest}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,16 +41,15 @@ def save_tokenizer(checkpoint: Checkpoint, home: Path, *, trust_remote_code: boo
 
     Raises ModelError where it cannot be loaded, TryAgain where it cannot be written.
     """
-    directory = home / "tokenizers" / checkpoint.tokenizer_digest.replace("/", "--")
-    if (directory / "tokenizer_config.json").is_file():
-        return directory
+    if (kept := checkpoint.kept_tokenizer(home)) is not None:
+        return kept
     options = {"trust_remote_code": trust_remote_code, **_which(checkpoint)}
     try:
         with _reading(checkpoint):
             tokenizer = AutoTokenizer.from_pretrained(checkpoint.source, **options)
     except Exception as error:
         raise ModelError(f"The tokenizer of {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
-    _save_whole(tokenizer, directory)
+    _save_whole(tokenizer, directory := checkpoint.tokenizer_place(home))
     return directory
 
 

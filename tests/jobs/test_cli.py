@@ -1,4 +1,3 @@
-import json
 import os
 import re
 import shlex
@@ -26,23 +25,10 @@ from pipeline.errors import (
 
 ROOT = Path(__file__).parents[2]
 MAIN = "from jobs.cli import main; main()"
-HEAVY = {"torch", "transformers", "pyarrow", "alembic", "tokenizers"}
-NOT_FOR_HELP = HEAVY | {"sqlalchemy", "pydantic", "rich", "yaml", "filelock", "numpy"}
 
 
 def spawn(code, environment, *arguments):
     return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True)
-
-
-def imported(environment, *arguments):
-    """Top names of all modules that the command has imported when it is through."""
-    code = (
-        "import atexit, json, sys\n"
-        "atexit.register(lambda: print(json.dumps(list(sys.modules)), file=sys.stderr))\n"
-        f"{MAIN}"
-    )
-    modules = json.loads(spawn(code, environment, *arguments).stderr.splitlines()[-1])
-    return {name.partition(".")[0] for name in modules}
 
 
 def test_the_commands_are_listed_in_the_order_of_a_jobs_life(run):
@@ -169,18 +155,6 @@ def test_an_unknown_command_is_told_the_nearest(run):
     result = run("cancle")
     assert result.exit_code == 2
     assert "No such command 'cancle'. Did you mean 'cancel'?" in result.stderr
-
-
-def test_help_imports_nothing_heavy(environment):
-    assert imported(environment, "--help") & NOT_FOR_HELP == set()
-
-
-@pytest.mark.parametrize("arguments", [["status"], ["jobs"]])
-def test_asking_imports_no_model_and_no_tables(desk, environment, arguments):
-    desk.done("night")
-    names = imported(environment, *arguments)
-    assert "sqlalchemy" in names
-    assert names & (HEAVY | {"rich"}) == set()
 
 
 @pytest.fixture

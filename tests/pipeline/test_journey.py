@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.cutting import cut_job
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.ingest.inputs import resolve
-from pipeline.journey import Journey, cut_job
+from pipeline.journey import Journey
 from pipeline.means import Means, load_means
 from pipeline.settings import Settings
 from pipeline.spec import build_spec

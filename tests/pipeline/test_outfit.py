@@ -15,8 +15,8 @@ def outfit(tiny_model, tmp_path, **fields):
 
 def test_it_is_the_tokenizer_and_the_context(tiny_model, tmp_path):
     found = outfit(tiny_model, tmp_path)
-    assert found.context == 512
-    assert len(Vocabulary(found.tokenizer).ids(["four"])[0]) == 4
+    assert found.facts.context == 512
+    assert len(Vocabulary(found.facts.tokenizer).ids(["four"])[0]) == 4
 
 
 @pytest.mark.parametrize("fields", [{"regex": "(a"}, {"prompt": "{text"}, {"raw": True, "choices": ["a", "a "]}])

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.cutting import cut_job
 from pipeline.errors import RefusedError
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.token_files import TokenFiles
-from pipeline.journey import cut_job
 from pipeline.messages import unpack
 from pipeline.rows import Status
 from pipeline.settings import Settings

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.costs import usual_costs
+from pipeline.cutting import cut_job
 from pipeline.encoding import Encoding
 from pipeline.errors import TryAgain
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.token_files import TokenFiles
-from pipeline.journey import cut_job
 from pipeline.messages import unpack
 from pipeline.prompts.vocabulary import Vocabulary
 from pipeline.rows import BatchTiming, Completion, Status
