@@ -15,7 +15,7 @@ from rich.console import Console
 from jobs.announcement import foretold_reuse, sorted_first
 from jobs.producer import being_read, producing
 from jobs.progress import waiting
-from jobs.tables import left_out
+from jobs.tables import left_out, strange
 from pipeline.cutting import cut_job, page_job, sort_job
 from pipeline.errors import PipelineError
 from pipeline.foretelling import Foreteller
@@ -117,6 +117,8 @@ class Session:
             tally = read(self.ledger, job, spec, source, directory, size, cut_rows)
         if source.taking is not None:
             self.notes.print(left_out(tally.left_out, tally.read), soft_wrap=True)
+        if tally.first_strange is not None:
+            self.warn(strange(tally.strange, tally.first_strange))
         if sorts_rows:
             self._sort(job, spec, directory, shard_rows)
 

@@ -68,6 +68,16 @@ def left_out(left: int, read: int) -> str:
     return f"{left:,} of the {counted(read, 'row')} read {were} left out by --where and --sample."
 
 
+def strange(rows: int, first: str) -> str:
+    """Of rows with something that is no text in a column of text."""
+    have, where = ("have", f"; the first is {first}") if rows > 1 else ("has", f": {first}")
+    return (
+        f"{counted(rows, 'row')} {have} bytes that are no UTF-8, or no text at all, where text should be{where}. "
+        "Such a row is an error if the prompt uses that column. If they are many, the file may be in another encoding: "
+        "save it as UTF-8, for example with iconv."
+    )
+
+
 def duration(seconds: float) -> str:
     """`12.3 s`, `4:05`, `1:04:05`."""
     if round(seconds, 1) < 60:

@@ -17,6 +17,7 @@ import pyarrow.csv as pa_csv
 from pipeline.errors import InputError
 from pipeline.ingest.faults import reading
 from pipeline.ingest.files import InputFile
+from pipeline.ingest.strange import is_torn
 
 #: The longest row that can be read. pyarrow reads up to 32 blocks ahead, so this bounds the memory, too.
 _BLOCK_BYTES = 8 << 20
@@ -40,10 +41,10 @@ def batches(file: InputFile, schema: pa.Schema, delimiter: str) -> Iterator[pa.R
                 read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
                 parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
-                    column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+                    column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False, check_utf8=False
                 ),
             )
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except pa.ArrowInvalid as error:
             raise _explained(file, delimiter, error) from error
     if _has_odd_quotes(file) and (fault := _open_quote(file, delimiter)):
         raise fault
@@ -56,6 +57,10 @@ def _head(file: InputFile, delimiter: str) -> tuple[list[str], bool]:
         header = next(filter(None, csv.reader(lines, delimiter=delimiter)), [])
     except csv.Error as error:
         raise InputError(f"The header of {file.name} cannot be read: {error}.") from error
+    if any(map(is_torn, header)):
+        raise InputError(
+            f"The header of {file.name} is not UTF-8 text. Save the file as UTF-8, for example with iconv."
+        )
     return header, any(line.strip("\r\n") for line in lines)
 
 
@@ -104,7 +109,7 @@ def _open_quote(file: InputFile, delimiter: str) -> InputError | None:
 
 def _lines(file: InputFile) -> Iterator[str]:
     for block in file.blocks():
-        yield from io.StringIO(block.data.decode(), newline="")
+        yield from io.StringIO(block.data.decode(errors="surrogateescape"), newline="")
 
 
 @contextmanager

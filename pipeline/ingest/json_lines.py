@@ -92,12 +92,13 @@ def _read(lines: bytes, schema: pa.Schema | None) -> pa.Table:
         return (schema or pa.schema([])).empty_table()
     surplus = "infer" if schema is None else "error"
     try:
+        lines.decode()
         table = pa_json.read_json(
             pa.BufferReader(lines),
             pa_json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
             pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=surplus),
         )
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise _UnreadableError(str(error)) from error
     filled = sum(1 for line in lines.split(b"\n") if line.strip())
     if table.num_rows != filled or lines.startswith(b"null") or b"\nnull" in lines:
@@ -127,7 +128,7 @@ def _complaint(lines: list[bytes], schema: pa.Schema | None) -> str | None:
 def _syntax(line: bytes) -> str | None:
     """What is wrong with a line on its own."""
     try:
-        pairs = json.loads(line.decode(), object_pairs_hook=_Pairs)
+        pairs = json.loads(line.decode(errors="surrogateescape"), object_pairs_hook=_Pairs)
     except json.JSONDecodeError as error:
         return f"is not JSON: {error.msg} at character {error.pos + 1}. Write one whole object on each line."
     if not isinstance(pairs, _Pairs):
@@ -135,14 +136,17 @@ def _syntax(line: bytes) -> str | None:
     names = [name for name, _ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:
         return f'has the column "{twice[0]}" twice. Rename one of them.'
-    if is_torn(json.dumps(pairs, ensure_ascii=False)):
-        return "has a name with half of a surrogate pair (\\ud800 to \\udfff alone). Remove it or write U+FFFD."
+    if any(map(is_torn, _names(pairs))):
+        return (
+            "has a name with bytes that are no UTF-8, or with half of a surrogate pair (\\ud800 to \\udfff alone). "
+            "Remove them or write U+FFFD."
+        )
     return None
 
 
 def _misfit(line: bytes, known: pa.Schema, is_head: bool) -> str | None:
     """Which column of the line does not fit the lines before it."""
-    for name, value in json.loads(line.decode()).items():
+    for name, value in json.loads(line.decode(errors="surrogateescape")).items():
         if name not in known.names:
             if is_head:
                 continue
@@ -165,13 +169,21 @@ class _Pairs(list[tuple[str, object]]):
     """An object as it was written, names that occur twice included."""
 
 
+def _names(value: object) -> Iterator[str]:
+    """At all depths."""
+    for part in value if isinstance(value, list) else ():
+        if isinstance(value, _Pairs):
+            yield part[0]
+        yield from _names(part[1] if isinstance(value, _Pairs) else part)
+
+
 def _kind(value: object) -> str:
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
     return words.get(type(value), "an object" if isinstance(value, dict | _Pairs) else "a list")
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -1,4 +1,4 @@
-"""Blocks of whole lines: how line-wise input comes off the disk, checked to be UTF-8 on the way."""
+"""Blocks of whole lines: how line-wise input comes off the disk."""
 
 import codecs
 from collections.abc import Iterator
@@ -25,12 +25,14 @@ class Block:
 
 
 def line_blocks(stream: Readable, name: str) -> Iterator[Block]:
-    """A byte order mark is dropped. Raises InputError for the first byte that is not UTF-8."""
+    """A byte order mark is dropped. Raises InputError where not even the first line is UTF-8; others are left to the
+    rows that have them."""
     line = 1
     for data in _whole_lines(stream):
         text = data.removeprefix(codecs.BOM_UTF8) if line == 1 else data
         if text:
-            _check_utf8(text, line, name)
+            if line == 1:
+                _require_utf8(text.partition(b"\n")[0], name)
             yield Block(text, line)
         line += data.count(b"\n")
 
@@ -48,13 +50,12 @@ def _whole_lines(stream: Readable) -> Iterator[bytes]:
         yield last
 
 
-def _check_utf8(data: bytes, first_line: int, name: str) -> None:
+def _require_utf8(first_line: bytes, name: str) -> None:
+    """A file in another encoding, or no text at all, shows there most often: in a byte order mark, a header, a name."""
     try:
-        data.decode()
+        first_line.decode()
     except UnicodeDecodeError as error:
-        line = first_line + data.count(b"\n", 0, error.start)
-        byte = error.start - data.rfind(b"\n", 0, error.start)
         raise InputError(
-            f"Line {line} of {name} is not UTF-8 text: byte {byte} of the line is 0x{data[error.start]:02x}. "
-            "Save the file as UTF-8, for example with iconv."
+            f"Line 1 of {name} is not UTF-8 text: byte {error.start + 1} of the line is "
+            f"0x{first_line[error.start]:02x}. Save the file as UTF-8, for example with iconv."
         ) from error

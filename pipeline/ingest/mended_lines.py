@@ -69,7 +69,7 @@ def _shape_of(kind: pa.DataType) -> _Shape:
 def _object(line: bytes) -> dict[str, object]:
     """Empty for a line that is none, of which others tell."""
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode(errors="surrogateescape"))
     except ValueError:
         return {}
     return row if isinstance(row, dict) else {}

@@ -13,5 +13,5 @@ def schema(file: LineInput) -> pa.Schema:
 
 def batches(file: LineInput, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for block in file.blocks():
-        lines = block.data.decode().removesuffix("\n").replace("\r\n", "\n").removesuffix("\r").split("\n")
-        yield pa.RecordBatch.from_pydict({"text": pa.array(lines, pa.string())})
+        lines = block.data.removesuffix(b"\n").replace(b"\r\n", b"\n").removesuffix(b"\r").split(b"\n")
+        yield pa.RecordBatch.from_pydict({"text": pa.array(lines, pa.binary()).view(pa.string())})

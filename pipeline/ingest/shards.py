@@ -1,6 +1,6 @@
 """Stage 1: any input cut into numbered, immutable Parquet shards, streamed in bounded memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -15,6 +15,7 @@ from pipeline.ingest.inputs import Source
 from pipeline.ingest.keys import KeyCheck, Places
 from pipeline.ingest.paths import find_path
 from pipeline.ingest.places import join, opened, written
+from pipeline.ingest.strange import strange_rows
 from pipeline.ingest.taking import Tally
 
 
@@ -50,7 +51,7 @@ def cut(
         raise InputError("Standard input cannot be read again from its start. Write it to a file and submit that.")
     places = Places(of_some=source.taking is not None)
     check = KeyCheck(source.schema, key, places) if key is not None else None
-    batches = _batches(source, limit, places, check, tally)
+    batches = _batches(source, limit, places, check, tally or Tally())
     if skip_rows and source.may_differ:
         before = [shard_place(directory, shard_no) for shard_no in range(-(-skip_rows // shard_rows))]
         batches = compared(batches, before, skip_rows)
@@ -68,17 +69,24 @@ def cut(
 
 
 def _batches(
-    source: Source, limit: int | None, places: Places, check: KeyCheck | None, tally: Tally | None
+    source: Source, limit: int | None, places: Places, check: KeyCheck | None, tally: Tally
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Every batch up to the limit, its keys checked, with the id of its first row."""
+    """Every batch up to the limit, looked through and its keys checked, with the id of its first row."""
     for name, batch in source.batches(tally):
         rows = batch if limit is None else batch.slice(0, min(limit - places.n_rows, batch.num_rows))
         first_row = places.add(name, rows.num_rows)
+        if found := strange_rows(rows):
+            tally.strange += len(found)
+            tally.first_strange = tally.first_strange or _told(min(found), found, first_row, places)
         if check is not None:
             check.add(rows, first_row)
         yield first_row, rows
         if places.n_rows == limit:
             return
+
+
+def _told(row: int, found: Mapping[int, str], first_row: int, places: Places) -> str:
+    return f'{places.of(first_row + row)} (rows counted from 1, a header not counted), column "{found[row]}"'
 
 
 def _pieces(

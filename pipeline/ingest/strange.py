@@ -44,6 +44,16 @@ def require_sound(batch: pa.RecordBatch) -> None:
             _as_bytes(column).validate(full=True)
 
 
+def strange_rows(batch: pa.RecordBatch) -> dict[int, str]:
+    """By the places of rows that hold what is no text where text stands, the first column in which they do."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        columns = list(zip(batch.schema.names, map(_strange_places, batch.columns), strict=True))
+        return {place: name for name, places in reversed(columns) for place in places}
+    return {}
+
+
 def carried(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     """A column of them. Raises pa.ArrowException where even so one of them does not fit."""
     return pa.array([_through(value, kind, _stored) for value in values], within(kind, _bytes_of)).view(kind)
@@ -64,6 +74,25 @@ def readable(table: pa.Table) -> pa.Table:
             values = [_through(value, field.type, _shown) for value in values_within(table.column(place))]
             table = table.set_column(place, field, pa.array(values, field.type))
     return table
+
+
+def _strange_places(column: pa.Array) -> list[int]:
+    stored = column.cast(within(column.type, _bytes_of)).to_pylist()
+    return [place for place, value in enumerate(stored) if _holds_strange(value, column.type)]
+
+
+def _holds_strange(value: object, kind: pa.DataType) -> bool:
+    texts: list[bytes] = []
+    _through(value, kind, texts.append)
+    return not all(map(_is_text, texts))
+
+
+def _is_text(stored: bytes) -> bool:
+    try:
+        stored.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

@@ -20,6 +20,8 @@ class Tally:
 
     read: int = 0
     left_out: int = 0
+    strange: int = 0  #: of those that were kept, the ones with what is no text where text stands (strange.py)
+    first_strange: str | None = None  #: where the first one is
 
 
 @dataclass(frozen=True, slots=True)

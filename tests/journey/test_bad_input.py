@@ -94,7 +94,7 @@ def test_a_column_that_is_not_there(submit, table, told, arguments, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.csv", b"text,id\na,1\n\xff,2\n", "Line 3 of {path} is not UTF-8 text: byte 1 of the line is 0xff."),
+        ("rows.csv", b"text,\xff\na,1\n", "Line 1 of {path} is not UTF-8 text: byte 6 of the line is 0xff."),
         ("rows.csv", b"text,id\na,1\nb\nc,3\n", "Line 3 of {path} has 1 cell, but the header has 2 cells."),
         ("rows.csv", b"text,id\n", "The input has no rows, so there is nothing to answer."),
         ("rows.csv", b"", "The input is empty: it has neither columns nor rows."),
@@ -187,15 +187,30 @@ def test_what_is_no_text_is_an_error_of_its_row_alone(home, submit, tmp_path):
     ]  # fmt: skip
 
 
-def test_bytes_that_are_no_utf8_are_an_error_of_their_row_alone(home, submit, table, tmp_path):
-    broken = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
-    assert submit(table(text=broken, other=broken)).exit_code == 0
+NO_UTF8 = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_bytes_that_are_no_utf8_are_an_error_of_their_row_alone(home, submit, table, tmp_path, ending):
+    path = tmp_path / f"rows.{ending}"
+    if ending == "parquet":
+        table("rows.parquet", text=NO_UTF8, other=NO_UTF8)
+    elif ending == "csv":
+        path.write_bytes(b"text,other\na,a\n\xff,\xff\nc,c\n")
+    else:
+        path.write_bytes(b"".join(b'{"text":"%b","other":"%b"}\n' % (each, each) for each in (b"a", b"\xff", b"c")))
+    result = submit(path)
+    assert result.exit_code == 0
+    assert (
+        "Warning: 1 row has bytes that are no UTF-8, or no text at all, where text should be: "
+        f'row 2 of {path} (rows counted from 1, a header not counted), column "text". '
+    ) in result.stderr
     assert [result.error for result in home.results("night")] == [
         None,
         'The column "text" holds the byte 0xff, which is no UTF-8, at character 1 in this row, which is no text; '
         "repair the column.",
         None,
     ]
-    for ending in ("parquet", "csv", "jsonl"):
-        assert home.call("results", "night", "--output", tmp_path / f"out.{ending}").exit_code == 0
+    for written in ("parquet", "csv", "jsonl"):
+        assert home.call("results", "night", "--output", tmp_path / f"out.{written}").exit_code == 0
     assert pq.read_table(tmp_path / "out.parquet")["other"].to_pylist() == ["a", "\ufffd", "c"]

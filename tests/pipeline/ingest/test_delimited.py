@@ -129,14 +129,25 @@ def test_a_quote_left_open_swallows_no_rows(write: Write, rows_of: RowsOf, data:
     )
 
 
-def test_invalid_utf8_is_named_by_line_and_byte(write: Write, rows_of: RowsOf) -> None:
-    name = write("a.csv", b"a,b\n1,2\n3,caf\xe9\n")
+@pytest.mark.parametrize(
+    ("header", "fault"),
+    [
+        (b"a,caf\xe9", "Line 1 of {name} is not UTF-8 text: byte 6 of the line is 0xe9."),
+        (b'a,"one\ncaf\xe9"', "The header of {name} is not UTF-8 text."),
+    ],
+)
+def test_a_header_that_is_no_utf8(write: Write, rows_of: RowsOf, header: bytes, fault: str) -> None:
+    name = write("a.csv", header + b"\n1,2\n")
     with pytest.raises(InputError) as caught:
         rows_of(name)
-    assert str(caught.value) == (
-        f"Line 3 of {name} is not UTF-8 text: byte 6 of the line is 0xe9. "
-        "Save the file as UTF-8, for example with iconv."
-    )
+    assert str(caught.value) == f"{fault.format(name=name)} Save the file as UTF-8, for example with iconv."
+
+
+@pytest.mark.parametrize("tail", [b"1\n", b'1,"open\n'])
+def test_faults_behind_bytes_that_are_no_utf8_are_told_by_their_lines(write: Write, tail: bytes) -> None:
+    source = resolve([write("a.csv", b'a,b\n1,caf\xe9\n2,"\xff"\n' + tail)])
+    with pytest.raises(InputError, match=r"[Ll]ine 4 of .*a\.csv has "):
+        list(source.batches())
 
 
 def test_columns_of_one_name(write: Write) -> None:

@@ -105,9 +105,24 @@ def test_a_column_twice_in_an_object(write: Write, rows_of: RowsOf) -> None:
     assert fault_of(rows_of, name) == 'Line 2 of FILE has the column "a" twice. Rename one of them.'
 
 
-def test_half_a_surrogate_pair_in_a_name(write: Write, rows_of: RowsOf) -> None:
-    name = write("a.jsonl", b'{"a":"\\ud83d\\ude00"}\n{"\\ud83d":"a"}\n')
-    assert fault_of(rows_of, name).startswith("Line 2 of FILE has a name with half of a surrogate pair")
+@pytest.mark.parametrize("line", [b'{"\\ud83d":"a"}', b'{"b\xff":"a"}', b'{"a":"\xff","b":[{"\xff":1}]}'])
+def test_a_name_that_is_no_text(write: Write, rows_of: RowsOf, line: bytes) -> None:
+    name = write("a.jsonl", b'{"a":"\\ud83d\\ude00"}\n' + line + b"\n")
+    assert fault_of(rows_of, name).startswith(
+        "Line 2 of FILE has a name with bytes that are no UTF-8, or with half of "
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b'{"n":"\xff"}', 'holds text in the column "n": "\\udcff". The lines before it make the column int64.'),
+        (b'{"t":"\xff"}\xff', "is not JSON: Extra data at character 10. "),
+    ],
+)
+def test_other_faults_amid_bytes_that_are_no_utf8(write: Write, rows_of: RowsOf, line: bytes, fault: str) -> None:
+    name = write("a.jsonl", b'{"t":"x","n":1}\n' + line + b"\n")
+    assert fault_of(rows_of, name).startswith(f"Line 2 of FILE {fault}")
 
 
 @pytest.mark.parametrize("before", [1, 40], ids=["first block", "later block"])
@@ -149,11 +164,6 @@ def test_objects_without_fields(write: Write, rows_of: RowsOf, value: bytes) -> 
         'The column "meta" of FILE holds objects without any field, which cannot be kept. '
         "Leave it out, or give the first of them a field."
     )
-
-
-def test_invalid_utf8_far_down(write: Write, rows_of: RowsOf, small_blocks: None) -> None:
-    name = write("a.jsonl", b'{"t":"some text"}\n' * 20 + b'{"t":"\xff"}\n')
-    assert fault_of(rows_of, name).startswith("Line 21 of FILE is not UTF-8 text: byte 7 of the line is 0xff.")
 
 
 def test_standard_input_in_many_blocks(small_blocks: None) -> None:

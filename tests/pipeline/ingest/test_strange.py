@@ -14,8 +14,9 @@ from pipeline.errors import InputError
 from pipeline.ingest import lines
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.rows import peek, read_rows
-from pipeline.ingest.shards import Shard
+from pipeline.ingest.shards import Shard, cut
 from pipeline.ingest.strange import readable
+from pipeline.ingest.taking import Tally
 
 BROKEN = pa.array([b"good", b"ba\xffd", None, b"\xff[1]", b"\xed\xa0\x80"]).view(pa.string())
 READ = ["good", "ba\udcffd", None, [1], "\ud800"]
@@ -95,6 +96,29 @@ def test_bytes_that_are_no_utf8(tmp_path, values_of, ending, column, read):
             file.write_table(table)
     assert values_of(str(name), "t") == read
     assert values_of(str(name), "n") == list(range(len(column)))
+
+
+@pytest.mark.parametrize(
+    ("ending", "line"), [("csv", "{}\n"), ("tsv", "{}\n"), ("txt", "{}\n"), ("jsonl", '{{"text": "{}"}}\n')]
+)
+@pytest.mark.parametrize("block", [1 << 20, 64], ids=["one block", "many blocks"])
+def test_bytes_that_are_no_utf8_in_lines(tmp_path, monkeypatch, values_of, ending, line, block):
+    monkeypatch.setattr(lines, "BLOCK_BYTES", block)
+    texts = [*(f"text {n} é" for n in range(9)), "caf\udce9", "half of é: \udcc3", "more", "\udcff", "the end"]
+    data = ("text\n" if ending in ("csv", "tsv") else "") + "".join(map(line.format, texts))
+    (tmp_path / f"a.{ending}").write_bytes(data.encode(errors="surrogateescape"))
+    assert values_of(str(tmp_path / f"a.{ending}"), "text") == texts
+
+
+def test_rows_with_what_is_no_text_are_counted_and_the_first_is_told_as_far_as_rows_are_taken(tmp_path):
+    names = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    Path(names[0]).write_bytes(b"id,text,more\n1,a,b\n")
+    Path(names[1]).write_bytes(b"id,text,more\n2,good,good\n3,good,ba\xffd\n4,good,good\n5,ba\xffd,ba\xffd\n6,a,\xff\n")
+    told = f'row 2 of {names[1]} (rows counted from 1, a header not counted), column "more"'
+    for limit, count, first in ((None, 3, told), (5, 2, told), (2, 0, None)):
+        tally = Tally()
+        list(cut(resolve(names), str(tmp_path / "shards"), shard_rows=9, key=None, limit=limit, tally=tally))
+        assert (tally.strange, tally.first_strange) == (count, first)
 
 
 def test_what_is_written_out_is_text():
