@@ -15,7 +15,7 @@ from jobs.tables import counted
 from pipeline.errors import ModelError, SpecError
 from pipeline.job_file import place
 from pipeline.openai.body import Fields
-from pipeline.openai.endpoints import CONTENT, Usual
+from pipeline.openai.endpoints import CONTENT, PROMPTS, Usual
 from pipeline.openai.groups import Group, digest, sort_batch
 from pipeline.openai.requests import Refusal
 from pipeline.openai.responses import error_line, output_line
@@ -89,14 +89,15 @@ def _answered(database: Database, job: JobRecord, group: Group, model: str) -> I
         answers = list(islice(results, prompts))
         assert [answer.key for answer in answers] == [f"{line}.{number}" for number in range(prompts)]
         request_id = f"{job.id}-{answers[0].row_id}"
-        failed = next((answer for answer in answers if answer.status not in (Status.OK, Status.TRUNCATED)), None)
-        if failed is None:
+        failed = (n for n, answer in enumerate(answers) if answer.status not in (Status.OK, Status.TRUNCATED))
+        if (place := next(failed, None)) is None:
             created = int(job.submitted_at)
             yield line, output_line(custom_id, group.terms, model, created, request_id, answers), True
         else:
-            message = (failed.error or "It was cancelled.").replace(CUTTING, "")
-            why = Refusal(line, custom_id, failed.error_type or failed.status, message)
-            yield line, error_line(why, request_id), False
+            why, field = answers[place], PROMPTS[group.terms.url]
+            message = (f"{field}[{place}]: " if prompts > 1 else "") + (why.error or "It was cancelled.")
+            refusal = Refusal(line, custom_id, why.error_type or why.status, message.replace(CUTTING, ""))
+            yield line, error_line(refusal, request_id), False
 
 
 def _results(database: Database, job: JobRecord) -> Iterator[Completion]:

@@ -1,10 +1,14 @@
 """A chat's part of a body: its messages, and what the model's chat template is told besides them."""
 
 import json
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from pipeline.errors import RowError
 from pipeline.openai.body import Body, Fields, as_object
+from pipeline.prompts.chat_messages import checked, fault
+from pipeline.prompts.nested import json_like
 
 
 def template_fields(body: Body) -> Fields:
@@ -21,22 +25,21 @@ def template_fields(body: Body) -> Fields:
 def written(messages: object) -> str:
     """As JSON, the arguments of functions that were called as objects, which is how chat templates take them.
 
-    Raises RowError for what has no messages, or one without a content. What else is wrong with a message is told when
-    its row is read.
+    Raises RowError that tells of messages and their fields as the body has them.
     """
     if not isinstance(messages, list):
-        raise RowError("messages", "messages must be a list of messages.")
+        raise fault("messages must be a list of messages.")
     if not messages:
-        raise RowError("messages", "messages is empty. Give at least one message.")
+        raise fault("messages is empty. Give at least one message.")
     for place, message in enumerate(messages):
-        _require_content(place, message)
+        checked(message, partial(_named, place))
+    if messages[-1]["role"] == "assistant":
+        raise fault(f"{_named(len(messages) - 1, '')} is the assistant's, and that is what the model is to write.")
     return json.dumps([_with_arguments(message) for message in messages], ensure_ascii=False)
 
 
-def _require_content(place: int, message: Any) -> None:
-    """Raises RowError. A message may call tools instead."""
-    if isinstance(message, dict) and message.get("content") is None and not message.get("tool_calls"):
-        raise RowError("messages", f"messages[{place}].content is {'null' if 'content' in message else 'missing'}.")
+def _named(place: int, field: str) -> str:
+    return f"messages[{place}].{field}" if field else f"messages[{place}]"
 
 
 def _with_arguments(message: Any) -> Any:
@@ -49,9 +52,7 @@ def _with_arguments(message: Any) -> Any:
 def _call(call: Any) -> Any:
     match call:
         case {"function": {"arguments": str(text)}}:
-            try:
-                arguments = json.loads(text or "{}")
-            except (ValueError, RecursionError):
-                return call
-            return {**call, "function": {**call["function"], "arguments": arguments}}
+            with suppress(ValueError, RecursionError, RowError):
+                arguments = json_like("arguments", json.loads(text or "{}"))
+                return {**call, "function": {**call["function"], "arguments": arguments}}
     return call

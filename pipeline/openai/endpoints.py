@@ -11,11 +11,14 @@ from pipeline.openai.body import Body, Fields, as_object, unsupported
 from pipeline.openai.chats import template_fields, written
 from pipeline.openai.parameters import sampling
 from pipeline.openai.response_format import shape
+from pipeline.prompts.tokens_column import are_tokens
 
 COMPLETIONS, CHAT, EMBEDDINGS = "/v1/completions", "/v1/chat/completions", "/v1/embeddings"
 
 #: The column of a prompt, and of the JSON text of a chat's messages, or of token ids.
 CONTENT = "content"
+#: Of a body, what holds its prompts.
+PROMPTS = {COMPLETIONS: "prompt", CHAT: "messages", EMBEDDINGS: "input"}
 _OF_TEXT: Fields = {"prompt": f"{{{CONTENT}}}", "raw": True}
 _OF_TOKENS: Fields = {"tokens_column": CONTENT, "raw": True}
 
@@ -57,14 +60,14 @@ def read_body(url: object, body: object, usual: Usual) -> tuple[Terms, list[str]
 
 
 def _completion(body: Body, usual: Usual) -> tuple[Terms, list[str]]:
-    fields, prompts = _prompts(body, "prompt")
+    fields, prompts = _prompts(body, PROMPTS[COMPLETIONS])
     limit, logprobs = body.pop("max_tokens", 16), body.pop("logprobs", None)
     _require_as_usual(body, "add_special_tokens", True)
     return Terms(COMPLETIONS, fields | _generation(body, limit, logprobs)), prompts
 
 
 def _chat(body: Body, usual: Usual) -> tuple[Terms, list[str]]:
-    prompts = [written(body.pop("messages", None))]
+    prompts = [written(body.pop(PROMPTS[CHAT], None))]
     limits = [body.pop(name) for name in ("max_completion_tokens", "max_tokens") if name in body]
     logprobs, top = body.pop("logprobs", False), body.pop("top_logprobs", 0)
     if not isinstance(logprobs, bool):
@@ -78,7 +81,7 @@ def _chat(body: Body, usual: Usual) -> tuple[Terms, list[str]]:
 
 
 def _embedding(body: Body, usual: Usual) -> tuple[Terms, list[str]]:
-    fields, prompts = _prompts(body, "input")
+    fields, prompts = _prompts(body, PROMPTS[EMBEDDINGS])
     encoding = body.pop("encoding_format", "float")
     if encoding not in ("float", "base64"):
         raise RowError("invalid_parameter", "encoding_format must be float or base64.")
@@ -112,8 +115,8 @@ def _prompts(body: Body, name: str) -> tuple[Fields, list[str]]:
             return _OF_TEXT, [text]
         case [str(), *_] as texts if all(isinstance(text, str) for text in texts):
             return _OF_TEXT, list(texts)
-        case [int(), *_] as tokens:
+        case [int(), *_] as tokens if are_tokens(tokens):
             return _OF_TOKENS, [json.dumps(tokens)]
-        case [[*_], *_] as lists:
+        case [[*_], *_] as lists if all(map(are_tokens, lists)):
             return _OF_TOKENS, [json.dumps(tokens) for tokens in lists]
     raise RowError(f"invalid_{name}", f"{name} must be a text, a list of texts, or of token ids.")

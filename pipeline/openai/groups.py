@@ -25,7 +25,7 @@ from pipeline.openai.sorted_batches import MANIFEST
 _MOST_GROUPS = 100
 #: Of what a sorted batch's files hold, and of what is made of a line; to be raised with every change of these, so that
 #: files of before are not taken for those of now.
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,9 @@ def read_request(data: bytes, line: int, usual: Usual) -> Request | Refusal:
             raise RowError("invalid_method", f"method must be POST, not {entry['method']!r}.")
         return Request(line, custom_id, *read_body(entry.get("url"), entry.get("body"), usual))
     except UnicodeError:
-        return Refusal(line, custom_id, "invalid_text", f"Line {line} is not text, or holds half of a surrogate pair.")
+        return Refusal(line, custom_id, "invalid_text", "It is not text, or holds half of a surrogate pair.")
     except (ValueError, RecursionError) as error:
-        return Refusal(line, None, "invalid_json_line", f"Line {line} is not JSON: {error}.")
+        return Refusal(line, None, "invalid_json_line", f"It is not JSON: {error}.")
     except RowError as error:
         return Refusal(line, custom_id, error.error_type, str(error))
 

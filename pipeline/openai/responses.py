@@ -33,7 +33,7 @@ def output_line(
 
 def error_line(refusal: Refusal, request_id: str) -> bytes:
     """Told twice: scripts look for the status of the response, or for an error beside it."""
-    error = {"code": refusal.code, "message": refusal.message}
+    error = {"code": refusal.code, "message": f"Line {refusal.line}: {refusal.message}"}
     body = {"error": {**error, "type": "invalid_request_error", "param": None}}
     return _line(refusal.custom_id, request_id, 400, body, error)
 

@@ -4,14 +4,13 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from pipeline.errors import RowError, nearest
+from pipeline.errors import RowError
+from pipeline.prompts.chat_messages import checked, fault, shown
 from pipeline.prompts.content import Content
 from pipeline.prompts.conversation import Message, Varying
 from pipeline.prompts.nested import json_like
 from pipeline.prompts.template import Given
 from pipeline.rows import Row
-
-_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class MessagesColumn:
         if found == []:
             raise self._fault("holds an empty list in this row, where there must be a message at least")
         if not isinstance(found, list):
-            raise self._fault(f"holds {_shown(found)} in this row, where a list of messages is wanted")
+            raise self._fault(f"holds {shown(found)} in this row, where a list of messages is wanted")
         messages = [self._checked(number, message) for number, message in enumerate(found, 1)]
         if messages[-1]["role"] == "assistant":
             raise self._fault("ends with the assistant's message in this row, and that is what the model is to write")
@@ -69,33 +68,14 @@ class MessagesColumn:
         return 1
 
     def _checked(self, number: int, message: object) -> dict[str, object]:
-        """With nothing in it that is null, as Parquet has every field in every message; but for the content."""
-        if not isinstance(message, dict):
-            raise self._fault(f"has {_shown(message)} as message {number} in this row, where an object is wanted")
-        role = message.get("role")
-        if role not in _ROLES:
-            hint = nearest(role, _ROLES) if isinstance(role, str) else ""
-            raise self._fault(
-                f"has a message {number} of the role {_shown(role)} in this row. "
-                f"A role is one of {', '.join(_ROLES)}.{hint}"
-            )
-        content = self._text(number, message.get("content"))
-        if content is None and not message.get("tool_calls"):
-            raise self._fault(f"has a message {number} without content in this row")
-        return {name: part for name, part in message.items() if part is not None} | {"content": content}
+        def named(field: str) -> str:
+            whole = f'essage {number} in the column "{self.column}"'
+            return f"The {field} of m{whole}" if field else f"M{whole}"
 
-    def _text(self, number: int, content: object) -> str | None:
-        """Parts of text are one text."""
-        if content is None or isinstance(content, str):
-            return content
-        parts = content if isinstance(content, list) else [content]
-        texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-        if len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
-            raise self._fault(f"has a message {number} in this row whose content is no text")
-        return "".join(map(str, texts))
+        return checked(message, named)
 
     def _fault(self, what: str) -> RowError:
-        return RowError("messages", f'The column "{self.column}" {what}{"" if what.endswith((".", "?")) else "."}')
+        return fault(f'The column "{self.column}" {what}.')
 
 
 def _message(role: str, content: str | None, **more: object) -> Message:
@@ -106,12 +86,6 @@ def _parsed(column: str, text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RowError(
-            "messages", f'The column "{column}" holds text in this row that is no JSON list of messages: {error}.'
+        raise fault(
+            f'The column "{column}" holds text in this row that is no JSON list of messages: {error}.'
         ) from error
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "null"
-    return f'"{value[:20]}"' if isinstance(value, str) else f"a value of type {type(value).__name__}"

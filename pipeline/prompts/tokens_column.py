@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeGuard
 
 from pipeline.errors import RowError
 from pipeline.prompts.conversation import Message, Varying
@@ -11,6 +12,10 @@ from pipeline.rows import Row
 
 #: What a tokenizer can be asked for.
 _IDS = range(1 << 32)
+
+
+def are_tokens(value: object) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(type(each) is int and each in _IDS for each in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class TokensColumn:
         if value is None:
             raise RowError("null", f'The column "{self.column}" is null in this row, so it has no prompt.')
         found = _parsed(value) if isinstance(value, str) else value
-        if not isinstance(found, list) or not all(type(each) is int and each in _IDS for each in found):
+        if not are_tokens(found):
             raise RowError(
                 "wrong_type", f'The column "{self.column}" holds no list of token ids in this row, such as [12, 345].'
             )

@@ -79,17 +79,16 @@ def test_lines_are_answered_in_their_order_and_the_others_told(run_batch):
         ("ids", "too_long"),
     ]
     told = [error["error"]["message"] for error in errors]
-    assert 'of the role "usr" in this row. A role is one of system, developer, user, assistant, tool.' in told[3]
-    assert told[5].startswith("n 2 needs temperature above 0, such as 0.7")
-    assert told[6].startswith("regex cannot be used: ")
+    assert [message.partition(":")[0] for message in told] == [f"Line {n}" for n in (3, 6, 7, 8, 9, 10, 11, 12, 13)]
+    assert told[3].startswith('Line 8: messages[0].role is "usr". A role is one of system, ')
+    assert told[5].startswith("Line 10: n 2 needs temperature above 0, such as 0.7")
+    assert told[6].startswith("Line 11: regex cannot be used: ")
+    assert told[7].startswith("Line 12: prompt[1]: The prompt has 600 tokens; ")
     remedies = [told[place].split(". ")[1].partition(",")[0] for place in (2, 7, 8)]
     assert remedies == ["Shorten its messages", "Shorten the row's text", "Give it fewer token ids"]
-    assert body(answers, "p1")["usage"]["prompt_tokens"] == len("Say: two")
-    assert (
-        len(body(answers, "p1")["choices"][0]["logprobs"]["tokens"])
-        == body(answers, "p1")["usage"]["completion_tokens"]
-    )
-    assert len(body(answers, "c3")["choices"]) == 2
+    tokens = body(answers, "p1")["choices"][0]["logprobs"]["tokens"]
+    assert len(tokens) == body(answers, "p1")["usage"]["completion_tokens"]
+    assert (body(answers, "p1")["usage"]["prompt_tokens"], len(body(answers, "c3")["choices"])) == (len("Say: two"), 2)
     assert "4 answers written to" in done.stderr
 
 
@@ -132,6 +131,7 @@ def test_whatever_the_lines_hold_each_has_one_line_of_its_own(run_batch):
     assert done.exit_code == 0
     assert sorted(int(each["custom_id"]) for each in answers + errors) == list(range(len(lines)))
     assert all(error["error"]["message"].endswith((".", "?")) for error in errors)
+    assert not any("column" in error["error"]["message"] for error in errors)
     assert len(answers) > 50
 
 

@@ -82,6 +82,18 @@ def test_terms_differ_by_the_order_within_a_schema_and_by_no_other() -> None:
         (CHAT, {"logprobs": 3}, "invalid_parameter", "logprobs must be true or false; top_logprobs says how many."),
         (CHAT, {"top_logprobs": 3}, "invalid_parameter", "top_logprobs needs logprobs, which must be true."),
         (CHAT, {"add_special_tokens": True}, "unsupported_parameter", "add_special_tokens is not supported."),
+        (
+            COMPLETIONS,
+            {"prompt": [1, True]},
+            "invalid_prompt",
+            "prompt must be a text, a list of texts, or of token ids.",
+        ),
+        (
+            EMBEDDINGS,
+            {"input": [[1], [-1]]},
+            "invalid_input",
+            "input must be a text, a list of texts, or of token ids.",
+        ),
         (EMBEDDINGS, {"input": {}}, "invalid_input", "input must be a text, a list of texts, or of token ids."),
         (EMBEDDINGS, {"encoding_format": "int8"}, "invalid_parameter", "encoding_format must be float or base64."),
         (EMBEDDINGS, {"dimensions": 8}, "unsupported_parameter", "dimensions is not supported. Leave it out."),

@@ -118,8 +118,8 @@ def test_embeddings_as_numbers_and_as_bytes() -> None:
 
 
 def test_an_error_is_told_as_a_status_and_as_an_error() -> None:
-    line = json.loads(error_line(Refusal(3, None, "invalid_json_line", "Line 3 is not JSON."), "line-3"))
-    error = {"code": "invalid_json_line", "message": "Line 3 is not JSON."}
+    line = json.loads(error_line(Refusal(3, None, "invalid_json_line", "It is not JSON."), "line-3"))
+    error = {"code": "invalid_json_line", "message": "Line 3: It is not JSON."}
     assert (line["custom_id"], line["error"]) == (None, error)
     assert line["response"]["status_code"] == 400
     assert line["response"]["body"]["error"].items() >= error.items()

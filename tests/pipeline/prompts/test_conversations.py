@@ -197,16 +197,16 @@ def test_what_a_message_brings_beside_its_content_reaches_the_template_as_plain_
             '{"role": "user", "content": "a"}',
             "holds a value of type dict in this row, where a list of messages is wanted.",
         ),
-        (["Hi"], 'has "Hi" as message 1 in this row, where an object is wanted.'),
-        ([{"content": "a"}], "has a message 1 of the role null in this row. A role is one of "),
+        (["Hi"], 'Message 1 in the column "chat" is "Hi", where an object is wanted.'),
+        ([{"content": "a"}], 'The role of message 1 in the column "chat" is null. A role is one of '),
         (
             [{"role": "usr", "content": "a"}],
-            'of the role "usr" in this row. A role is one of system, developer, user, ',
+            'column "chat" is "usr". A role is one of system, developer, user, assistant, tool. Did you mean "user"?',
         ),
         ([], "holds an empty list in this row, where there must be a message at least."),
-        ([{"role": "user"}], "has a message 1 without content in this row."),
-        ([{"role": "user", "content": 5}], "has a message 1 in this row whose content is no text."),
-        ([{"role": "user", "content": [{"type": "image"}]}], "has a message 1 in this row whose content is no text."),
+        ([{"role": "user"}], 'The content of message 1 in the column "chat" is missing.'),
+        ([{"role": "user", "content": 5}], 'The content of message 1 in the column "chat" is no text, and no list of '),
+        ([{"role": "user", "content": [{"type": "image"}]}], 'message 1 in the column "chat" is no text, and no list '),
         (
             [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
             "ends with the assistant's message in this row, and that is what the model is to write.",
@@ -221,7 +221,7 @@ def test_a_chat_that_is_none_is_its_row_s_error(make, chat, message):
     bad, other = ids_of(encoder, [{"chat": chat}, {"chat": good}])
     assert isinstance(bad, Completion)
     assert message in bad.error
-    assert bad.error.startswith('The column "chat" ')
+    assert 'he column "chat" ' in bad.error
     assert isinstance(other, list)
 
 
