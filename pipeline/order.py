@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from pipeline.errors import RowError
 from pipeline.ingest.inputs import Source
-from pipeline.ingest.pool import Pool, Values, read_pool
+from pipeline.ingest.pool import Pool, read_pool
 from pipeline.prompts.conversation import Shape
 from pipeline.prompts.shapes import shape_of
 from pipeline.prompts.template import fill
@@ -27,7 +27,7 @@ _POOL_ROWS = 1024
 _POOL_CHARACTERS = 32 << 20
 #: Characters behind what all prompts share: fewer are not worth sharing, unless they are all of two prompts.
 _LEAST_SHARED = 200
-#: Kinds of rows that must be met again far away before it is told how often the others are.
+#: Kinds of rows that must be met again far away, unless hardly any is not, before it is told how often the others are.
 _LEAST_MET_AGAIN = 5
 
 #: The number of the stretch that it is from, and its texts.
@@ -58,7 +58,7 @@ def foretell_order(spec: JobSpec, source: Source, shard_rows: int) -> Order | No
     most_rows = min([max(_POOL_ROWS, _POOL_SHARDS * shard_rows), *taken])
     if spec.keep_order or source.is_stream or not shape.columns or most_rows <= shard_rows:
         return None
-    pool = read_pool(source, shape.columns, shard_rows, most_rows, far=not taken)
+    pool = read_pool(source, shape.columns, shard_rows, most_rows, spec.limit, far=not taken)
     texts = list(_texts(shape, pool))
     if sum(map(len, texts)) <= shard_rows or not any(map(any, texts)):
         return None
@@ -79,10 +79,10 @@ def _texts(shape: Shape, pool: Pool) -> Iterator[list[str]]:
         yield texts
 
 
-def _rendered(render: Callable[[Row], str], rows: Iterable[Values]) -> Iterator[str]:
-    for values in rows:
+def _rendered(render: Callable[[Row], str], rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
         with suppress(RowError):
-            yield render(Row(0, "", values))
+            yield render(row)
 
 
 def _rendering(shape: Shape) -> Callable[[Row], str]:
@@ -166,8 +166,9 @@ def _shared(one: str, other: str) -> int:
 def _share_alone(lengths: Sequence[int], numbers: Sequence[int], common: int, n_rows: float | None) -> float:
     """Of the rows that share no more than all do with a row before them in the sorted table.
 
-    `numbers` are those of the stretches that the rows are from. Where these are from all over a table of `n_rows`, how
-    many kinds of rows it has is estimated from the kinds that one stretch has, and two (Chao 1987, the lower bound).
+    `numbers` are those of the stretches that the rows are from. Where these are some of a table of `n_rows`, how many
+    kinds of rows it has is estimated from the kinds that one stretch has, and two (Chao and Lin 2012, for what is drawn
+    without being put back; it is a lower bound).
     """
     kinds: list[set[int]] = []
     for length, number in zip(lengths, numbers, strict=True):
@@ -176,6 +177,8 @@ def _share_alone(lengths: Sequence[int], numbers: Sequence[int], common: int, n_
         kinds[-1].add(number)
     seen = len(kinds) / len(lengths)
     once, twice = (sum(len(kind) == times for kind in kinds) for times in (1, 2))
-    if n_rows is None or twice < _LEAST_MET_AGAIN:
+    if n_rows is None or twice < min(once, _LEAST_MET_AGAIN):
         return seen
-    return min(seen, (len(kinds) + once**2 / (2 * twice)) / n_rows)
+    stretches, looked_at = len(set(numbers)), len(lengths) / n_rows
+    unseen = once and once**2 / (2 * twice * stretches / (stretches - 1) + once * looked_at / (1 - looked_at))
+    return min(seen, (len(kinds) + unseen) / n_rows)

@@ -17,6 +17,7 @@ import pyarrow.csv as pa_csv
 from pipeline.errors import InputError
 from pipeline.ingest.faults import reading
 from pipeline.ingest.files import InputFile
+from pipeline.ingest.lines import Block
 from pipeline.ingest.strange import is_torn
 
 #: The longest row that can be read. pyarrow reads up to 32 blocks ahead, so this bounds the memory, too.
@@ -48,6 +49,12 @@ def batches(file: InputFile, schema: pa.Schema, delimiter: str) -> Iterator[pa.R
             raise _explained(file, delimiter, error) from error
     if _has_odd_quotes(file) and (fault := _open_quote(file, delimiter)):
         raise fault
+
+
+def rows_in(block: Block, delimiter: str) -> int:
+    """Behind the header."""
+    with _cells_of_any_length():
+        return max(0, sum(1 for _ in filter(None, csv.reader(_lines_of(block), delimiter=delimiter))) - 1)
 
 
 def _head(file: InputFile, delimiter: str) -> tuple[list[str], bool]:
@@ -109,7 +116,11 @@ def _open_quote(file: InputFile, delimiter: str) -> InputError | None:
 
 def _lines(file: InputFile) -> Iterator[str]:
     for block in file.blocks():
-        yield from io.StringIO(block.data.decode(errors="surrogateescape"), newline="")
+        yield from _lines_of(block)
+
+
+def _lines_of(block: Block) -> Iterator[str]:
+    return io.StringIO(block.data.decode(errors="surrogateescape"), newline="")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pipeline.errors import InputError
 from pipeline.ingest import arrow_ipc, delimited, json_lines, parquet, plain_text
 from pipeline.ingest.files import InputFile
+from pipeline.ingest.lines import Block
 from pipeline.ingest.places import is_url
 
 
@@ -22,12 +23,22 @@ class Format:
     #: Where stretches of rows may begin far behind the first row, and what is there (parquet.py).
     edges: Callable[[Any, Collection[str]], list[int]] | None = None
     stretches: Callable[[Any, Sequence[int], Collection[str]], Iterator[pa.RecordBatch]] | None = None
+    #: How many rows a block of lines has, the first of a file.
+    rows_in: Callable[[Block], int] | None = None
 
 
-JSON_LINES = Format(json_lines.schema, json_lines.batches)
-_CSV = Format(partial(delimited.schema, delimiter=","), partial(delimited.batches, delimiter=","))
-_TSV = Format(partial(delimited.schema, delimiter="\t"), partial(delimited.batches, delimiter="\t"))
-_TEXT = Format(plain_text.schema, plain_text.batches)
+def _delimited_by(delimiter: str) -> Format:
+    return Format(
+        partial(delimited.schema, delimiter=delimiter),
+        partial(delimited.batches, delimiter=delimiter),
+        rows_in=partial(delimited.rows_in, delimiter=delimiter),
+    )
+
+
+JSON_LINES = Format(json_lines.schema, json_lines.batches, rows_in=json_lines.rows_in)
+_CSV = _delimited_by(",")
+_TSV = _delimited_by("\t")
+_TEXT = Format(plain_text.schema, plain_text.batches, rows_in=plain_text.rows_in)
 _ARROW = Format(arrow_ipc.schema, arrow_ipc.batches)
 
 _WITH_TYPES = {

@@ -32,6 +32,14 @@ def batches(file: LineInput, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield from _parsed(block, schema, file.name).to_batches()
 
 
+def rows_in(block: Block) -> int:
+    return _filled(block.data)
+
+
+def _filled(lines: bytes) -> int:
+    return sum(1 for line in lines.split(b"\n") if line.strip())
+
+
 def _inferred(block: Block, name: str) -> pa.Schema:
     table = _parsed(block, None, name)
     return pa.schema([(field.name, retype(field.type, _date_as_text)) for field in table.schema])
@@ -100,8 +108,7 @@ def _read(lines: bytes, schema: pa.Schema | None) -> pa.Table:
         )
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise _UnreadableError(str(error)) from error
-    filled = sum(1 for line in lines.split(b"\n") if line.strip())
-    if table.num_rows != filled or lines.startswith(b"null") or b"\nnull" in lines:
+    if table.num_rows != _filled(lines) or lines.startswith(b"null") or b"\nnull" in lines:
         raise _UnreadableError("each line must be one object")
     return table
 

@@ -1,55 +1,61 @@
-"""Some rows of a source, looked at before it is cut: its head and, where that is cheap, stretches far behind it."""
+"""Some rows of a source, looked at before it is cut: its head, and stretches from as much of it as is cheap."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 
 import numpy as np
-import pyarrow as pa
 
+from pipeline.ingest.drawing import Drawn, draw, rows_at
 from pipeline.ingest.inputs import Edge, Source
 from pipeline.ingest.paths import ColumnPath, find_path
-from pipeline.ingest.rows import as_dicts
-from pipeline.ingest.taking import Tally
+from pipeline.rows import Row
 
 _STRETCHES = 12
-_MOST_READ = 1 << 18  #: where only some rows are taken
-
-Values = dict[str, object]  #: of one row, by column
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Each stretch is of rows that follow one another; the head comes first."""
 
-    stretches: Iterator[Iterator[Values]]  #: each to be read before the next
-    n_rows: int | None  #: of the table, where the stretches are from all over it
+    stretches: Iterator[Iterable[Row]]  #: each to be read before the next
+    n_rows: int | None  #: None where these are all of the table; else about how many it has, or at least
 
 
-def read_pool(source: Source, columns: Sequence[str], head_rows: int, most_rows: int, *, far: bool) -> Pool:
-    """With `far`, where that is cheap, a head of `head_rows` rows and stretches behind it; else one of `most_rows`."""
+def read_pool(
+    source: Source, columns: Sequence[str], head_rows: int, most_rows: int, limit: int | None, *, far: bool
+) -> Pool:
+    """A head of `head_rows` rows and stretches behind it, or all rows up to the `limit` where these are few.
+
+    With `far`, the stretches are read where they are, in a format that allows it.
+    """
     paths = [find_path(source.schema, name) for name in columns]
     needed = list(dict.fromkeys(path.column for path in paths))
     edges, n_rows = source.edges(needed) if far else ([], 0)
     spread = _spread([edge for edge in edges if edge.place >= head_rows]) if n_rows > most_rows else []
-    head = _head(source, paths, head_rows if spread else most_rows)
-    stretches = (as_dicts([batch], paths) for batch in source.stretches(spread, needed))
-    return Pool(chain([head], stretches), n_rows if spread else None)
+    if spread:
+        batches = zip(source.stretches(spread, needed), spread, strict=True)
+        stretches: Iterable[Iterable[Row]] = (rows_at(batch, edge.place, paths) for batch, edge in batches)
+    else:
+        drawn = draw(source, columns, most_rows, limit)
+        if sum(map(len, drawn.stretches)) == drawn.n_rows:
+            return Pool(iter([chain.from_iterable(drawn.stretches)]), None)
+        stretches = (stretch for stretch in drawn.stretches if stretch[0].row_id >= head_rows)
+        n_rows = drawn.n_rows if drawn.is_whole else _about_rows(source, drawn, limit)
+    return Pool(chain([_head(source, paths, head_rows)], stretches), n_rows)
 
 
-def _head(source: Source, paths: Sequence[ColumnPath], count: int) -> Iterator[Values]:
-    with closing(_taken(source)) as batches:
-        yield from islice(as_dicts(batches, paths), count)
+def _about_rows(source: Source, drawn: Drawn, limit: int | None) -> int:
+    """Where not all were read."""
+    about = source.about_rows() or drawn.read
+    taken = max(drawn.n_rows, drawn.n_rows * about // drawn.read)
+    return taken if limit is None else min(taken, limit)
 
 
-def _taken(source: Source) -> Generator[pa.RecordBatch]:
-    """Where hardly any row is taken, no more are looked at than so many."""
-    tally = Tally()
-    for _, batch in source.batches(tally):
-        yield batch
-        if tally.read >= _MOST_READ:
-            return
+def _head(source: Source, paths: Sequence[ColumnPath], count: int) -> Iterator[Row]:
+    with closing(source.batches()) as batches:
+        yield from islice(chain.from_iterable(rows_at(batch, 0, paths) for _, batch in batches), count)
 
 
 def _spread(edges: Sequence[Edge]) -> list[Edge]:

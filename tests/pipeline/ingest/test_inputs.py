@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import InputError
+from pipeline.ingest import lines
 from pipeline.ingest.inputs import bytes_of, is_same, resolve
 
 Write = Callable[[str, bytes], str]
@@ -142,3 +143,24 @@ def test_standard_input_stands_alone(write: Write) -> None:
 
 def test_files_are_no_stream(write: Write) -> None:
     assert not resolve([write("a.txt", b"x\n")]).is_stream
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "rows"),
+    [
+        ("a.csv", b'a,b\n1,"two\nlines"\n\n2,"x, y"\n', 2),
+        ("a.csv", b"", 0),
+        ("a.tsv", b"a\n" + b"1\n" * 3, 3),
+        ("a.txt", b"one\n\nthree\n", 3),
+        ("a.jsonl", b'{"a": 1}\n\n{"a": 2}\n', 2),
+        ("a.csv.gz", gzip.compress(b"a\n1\n"), None),
+    ],
+)
+def test_about_how_many_rows_there_are(write: Write, name: str, data: bytes, rows: int | None) -> None:
+    assert resolve([write(name, data)]).about_rows() == rows
+
+
+def test_rows_of_several_files_by_their_heads(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 1000)
+    parts = [write("a.csv", b"a\n" + b"text\n" * 5000), write("b.jsonl", b'{"a": "text"}\n' * 100)]
+    assert resolve(parts).about_rows() == pytest.approx(5100, rel=0.02)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.ingest import parquet, sample
+from pipeline.ingest import drawing, parquet, sample
 from pipeline.ingest.inputs import resolve
 from pipeline.ingest.sample import read_sample
 from pipeline.ingest.taking import Tally
@@ -72,7 +72,7 @@ def test_up_to_a_limit_and_of_those_that_are_taken(numbers):
 
 
 def test_no_more_is_read_than_takes_a_moment(numbers, monkeypatch):
-    monkeypatch.setattr(sample, "_MOST_BYTES", 0)
+    monkeypatch.setattr(drawing, "_MOST_BYTES", 0)
     names = [part.name for count in (300, 200) for part, _ in numbers(count).parts]
     found = read_sample(resolve(names), ["n"], 80)
     assert (len(places(found)), found.n_rows, found.is_whole) == (60, 300, False)
