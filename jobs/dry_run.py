@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import click
 from rich.console import Console
@@ -46,11 +47,12 @@ def dry_run(settings: Settings, spec: JobSpec, source: Source) -> int:
         notes.print(f"Warning: {told}", soft_wrap=True, markup=False)
     with waiting(notes, "Timing a small batch ..."):
         found = rehearse(spec, means, sample.rows, settings.batch_rows)
-        order = order_that_pays(spec, source, max(1, settings.shard_rows // len(spec.asked)))
+        order_of = partial(order_that_pays, spec, source, max(1, settings.shard_rows // len(spec.asked)))
+        order = order_of()
     if order is not None:
         found = found.with_reuse(order.sorted)
     with waiting(notes, "Trying other orders of the columns ..."):
-        better = best_reordering(spec, means, sample.rows, settings.batch_rows)
+        better = best_reordering(spec, means, sample.rows, settings.batch_rows, order_of)
     if source.taking is not None:
         click.echo(f"{left_out(tally.left_out, tally.read)}\n")
     for line in _report(spec, means, sample, found, settings.batch_rows):

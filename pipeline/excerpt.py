@@ -48,5 +48,6 @@ def encode_excerpt(
     prompts = tuple(outcome for outcome in outcomes if isinstance(outcome, Prompt))
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Completion))
     if not prompts:
-        raise SpecError(f"Of {len(rows):,} rows looked at, none can be answered. The first says: {failures[0].error}")
+        several = f"Of {len(rows):,} rows looked at, none can be answered. The first says"
+        raise SpecError(f"{several if len(rows) > 1 else 'The only row cannot be answered'}: {failures[0].error}")
     return Excerpt(asking.prefix, prompts, tuple(asking.distinct(prompts)), failures, asking.neutralised, asking.task)

@@ -45,15 +45,18 @@ class Order:
         return self.sorted - self.kept >= WORTH
 
 
-def order_that_pays(spec: JobSpec, source: Source, shard_rows: int) -> Order | None:
+def order_that_pays(spec: JobSpec, source: Source, shard_rows: int, shape: Shape | None = None) -> Order | None:
     """None where rows are to stay in the input's order. Raises InputError or TryAgain."""
-    order = foretell_order(spec, source, shard_rows)
+    order = foretell_order(spec, source, shard_rows, shape)
     return order if order is not None and order.pays else None
 
 
-def foretell_order(spec: JobSpec, source: Source, shard_rows: int) -> Order | None:
-    """None where there is nothing to choose: it was chosen, or rows cannot be looked at, or they fit in one shard."""
-    shape = shape_of(spec.asked[0]).at(datetime.now().astimezone())
+def foretell_order(spec: JobSpec, source: Source, shard_rows: int, shape: Shape | None = None) -> Order | None:
+    """None where there is nothing to choose: it was chosen, or rows cannot be looked at, or they fit in one shard.
+
+    `shape` is that of other prompts than the job's own.
+    """
+    shape = (shape or shape_of(spec.asked[0])).at(datetime.now().astimezone())
     taken = [most for most in (spec.limit, spec.sample_count) if most is not None]
     most_rows = min([max(_POOL_ROWS, _POOL_SHARDS * shard_rows), *taken])
     if spec.keep_order or source.is_stream or not shape.columns or most_rows <= shard_rows:

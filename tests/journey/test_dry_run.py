@@ -180,6 +180,19 @@ def test_the_column_that_would_be_better_first_is_named(submit, table):
     assert "before the other columns" not in shown
 
 
+def test_what_rows_share_that_meet_nowhere_in_a_look_at_them_is_told_too(home, submit, table, monkeypatch):
+    monkeypatch.setattr(foretelling, "_SAMPLE_ROWS", 40)
+    home.variables["PIPELINE_SHARD_ROWS"] = "64"
+    pages = [f"{place * 7 % 250:>4} is the page. " + "A long text to read. " * 12 for place in range(1000)]
+    rows = table(number=[f"{place:x}" for place in range(1000)], page=pages)
+    for prompt, words in (
+        ("{number}: {page}", r"With \{page\} before the other columns of the prompt, (\d+)% would be reused\."),
+        ("{page}: {number}", r"Rows are answered sorted by page first: then about (\d+)%"),
+    ):
+        shown = submit(rows, "--dry-run", "--raw", "--choices", "a,b", "--prompt", prompt).stdout
+        assert int(re.search(words, shown)[1]) == pytest.approx(74, abs=4)
+
+
 def test_rows_of_the_same_prompt_are_counted(submit, table):
     rows = table(text=["a", "b", "a", "a", None])
     assert "2 rows have the same prompt as another, and will share its answer." in submit(rows, "--dry-run").stdout

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from pipeline.excerpt import encode_excerpt
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.means import load_means
+from pipeline.order import Order
 from pipeline.reordering import best_reordering
 from pipeline.rows import Row
 from pipeline.settings import Settings
@@ -21,12 +24,12 @@ def asked(tiny_model, tmp_path_factory):
     """What is asked of a prompt, and the share that is reused as it stands."""
     home = tmp_path_factory.mktemp("home")
 
-    def ask(prompt, rows=ROWS, **fields):
+    def ask(prompt, rows=ROWS, order=None, **fields):
         given = {"inputs": "-", "model": str(tiny_model), "prompt": prompt, "raw": True, "choices": "a,b"}
         spec = build_spec(given | fields)
         means = load_means(spec, resolve_checkpoint(spec.model), Settings(home=home))
         as_it_is = encode_excerpt(spec, means.vocabulary, means.model.context, rows).reused(means.costs, 128)
-        return as_it_is, best_reordering(spec, means, rows, 128)
+        return as_it_is, best_reordering(spec, means, rows, 128, lambda shape: order)
 
     return ask
 
@@ -36,6 +39,12 @@ def test_the_column_that_rows_share_most_of_is_found_and_what_it_would_save(aske
     assert better.column == "document"
     assert better.reused > 0.8 > 0.2 > as_it_is
     assert asked("Read it. {document}{id} {question} Document: ")[0] == better.reused
+
+
+def test_what_sorting_by_it_would_save_counts(asked):
+    rows = [replace(row, values={**row.values, "document": f"{row.row_id:x}" * 40}) for row in ROWS[:10]]
+    assert asked(PROMPT, rows)[1].reused < 0.5
+    assert asked(PROMPT, rows, Order("document", kept=0.1, sorted=0.9))[1].reused == 0.9
 
 
 def test_the_first_column_cannot_come_earlier(asked):
