@@ -72,7 +72,8 @@ def fit(
         return outcome
     tokens = len(encoder.prefix) + len(outcome.own_ids)
     try:
-        check_length(tokens, context, remedy, least_room(outcome, task))
+        behind = "the text that is scored" if isinstance(task, Score) else "the answer"
+        check_length(tokens, context, remedy, least_room(outcome, task), behind)
     except RowError as error:
         return failure(outcome, error, tokens)
     return outcome

@@ -26,6 +26,10 @@ _KINDS = {
 }
 
 
+#: What has no flag of its name.
+_WITHOUT_FLAG = {"inputs": "INPUT", "messages": "messages", "questions": "questions", "notify": "notify"}
+
+
 def sentence(fault: Any, known: Sequence[str]) -> str:
     """`fault` is one of a ValidationError, `known` are the fields that a job has."""
     field = ".".join(str(part) for part in fault["loc"])
@@ -41,11 +45,17 @@ def sentence(fault: Any, known: Sequence[str]) -> str:
     if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
         return _unquoted(field, fault["input"])
     if (bound := _bound(fault)) is not None:
-        name = f"--{field.replace('_', '-')}" if field in known else field
-        return f"{name} {bound}."
+        of_list, _, place = field.rpartition(".")
+        if of_list in known and place.isdigit() and fault["type"] == "string_too_short":
+            return f"{_named(of_list)} holds an empty text. Take it out."
+        return f"{_named(field) if field in known else field} {bound}."
     message = str(fault["msg"]).removeprefix("Value error, ")
     end = "" if message.endswith(("?", ".")) else "."
     return f"{field}: {message}{end}" if field else f"{message[:1].upper()}{message[1:]}{end}"
+
+
+def _named(field: str) -> str:
+    return _WITHOUT_FLAG.get(field, f"--{field.replace('_', '-')}")
 
 
 def text_faults(fields: Mapping[str, Any]) -> list[str]:

@@ -60,9 +60,10 @@ def place(fields: dict[str, Any], base: Path) -> dict[str, Any]:
             placed["template"] = "jinja"
     if isinstance(sql := fields.get("sql"), str):
         placed["sql"] = _read_text(sql, base, "SQL")
-    for field, what in (("json_schema", "JSON schema"), ("grammar", "grammar")):
-        if isinstance(shape := fields.get(field), str):
-            placed[field] = _read_text(f"@{shape}", base, what)
+    if isinstance(grammar := fields.get("grammar"), str):
+        placed["grammar"] = _read_text(f"@{grammar}", base, "grammar")
+    if isinstance(schema := fields.get("json_schema"), str):
+        placed["json_schema"] = _read_json(schema, base, "JSON schema")
     if isinstance(tools := fields.get("tools"), str):
         placed["tools"] = _read_tools(tools, base)
     if isinstance(variables := fields.get("template_vars"), list | tuple):
@@ -110,12 +111,16 @@ def _read_text(text: str, base: Path, what: str) -> str:
         raise SpecError(f"The {what} file {_shown(path)} cannot be read: {_reason(error)}.") from error
 
 
-def _read_tools(name: str, base: Path) -> object:
-    text = _read_text(f"@{name}", base, "tools")
+def _read_json(name: str, base: Path, what: str) -> object:
+    text = _read_text(f"@{name}", base, what)
     try:
-        tools = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"The tools file {name} is not JSON: {error}.") from error
+        raise SpecError(f"The {what} file {name} is not JSON: {error}.") from error
+
+
+def _read_tools(name: str, base: Path) -> object:
+    tools = _read_json(name, base, "tools")
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         raise SpecError(f"The tools file {name} must be a list of objects, one for each tool, even of a single one.")
     return tools

@@ -287,7 +287,7 @@ def _given(job: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _sentences(error: ValidationError) -> list[str]:
-    return [sentence(fault, list(JobSpec.model_fields)) for fault in error.errors()]
+    return list(dict.fromkeys(sentence(fault, list(JobSpec.model_fields)) for fault in error.errors()))
 
 
 def _short(value: object) -> str:

@@ -48,6 +48,11 @@ _WITH_TYPES = {
     ".ipc": _ARROW,
 }
 _LINE_WISE = {".csv": _CSV, ".tsv": _TSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": _TEXT}
+_REMEDIES = {
+    ".json": "Write JSON as .jsonl, an object on each line.",
+    ".xlsx": "Save the sheet as .csv, in UTF-8.",
+    ".xls": "Save the sheet as .csv, in UTF-8.",
+}
 _COMPRESSIONS = {"": None, ".gz": "gzip", ".zst": "zstd"}
 
 
@@ -63,9 +68,10 @@ def file_and_format(place: str) -> tuple[InputFile, Format]:
         for ending, compression in _COMPRESSIONS.items():
             if name.endswith(suffix + ending):
                 return InputFile(place, compression), form
+    remedy = next((f" {remedy}" for suffix, remedy in _REMEDIES.items() if name.endswith(suffix)), "")
     raise InputError(
         f"{place} has no extension that is known. Supported are {', '.join(_WITH_TYPES)}, and {', '.join(_LINE_WISE)}, "
-        "the latter also with .gz or .zst behind."
+        f"the latter also with .gz or .zst behind.{remedy}"
     )
 
 

@@ -45,7 +45,7 @@ def require_sound(batch: pa.RecordBatch) -> None:
 
 
 def strange_rows(batch: pa.RecordBatch) -> dict[int, str]:
-    """By the places of rows that hold what is no text where text stands, the first column in which they do."""
+    """By the places of rows that hold what no prompt takes where text stands, the first column in which they do."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
@@ -82,17 +82,9 @@ def _strange_places(column: pa.Array) -> list[int]:
 
 
 def _holds_strange(value: object, kind: pa.DataType) -> bool:
-    texts: list[bytes] = []
-    _through(value, kind, texts.append)
-    return not all(map(_is_text, texts))
-
-
-def _is_text(stored: bytes) -> bool:
-    try:
-        stored.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    found: list[object] = []
+    _through(value, kind, lambda stored: found.append(_found(stored)))
+    return any(is_torn(each) if isinstance(each, str) else isinstance(each, list | dict) for each in found)
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

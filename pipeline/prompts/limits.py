@@ -8,14 +8,14 @@ _TYPE = "too_long"
 CUTTING = ", have it cut (--on-too-long)"
 
 
-def check_length(prompt_tokens: int, context: int, remedy: str, room: int = 1) -> None:
-    """`room` is what the answer needs at least: 1 token, the longest choice, or none; `remedy` is the shape's.
+def check_length(prompt_tokens: int, context: int, remedy: str, room: int = 1, behind: str = "the answer") -> None:
+    """`room` is what stands `behind` it needs at least: 1 token, the longest choice, or none; `remedy` is the shape's.
 
     Raises RowError `too_long`.
     """
     if prompt_tokens + room <= context:
         return
-    answer = f", and the answer needs room for {_tokens(room)}" if room else ""
+    answer = f", and {behind} needs room for {_tokens(room)}" if room else ""
     raise RowError(
         _TYPE,
         f"The prompt has {prompt_tokens} tokens; the model's context is {context}{answer}. "

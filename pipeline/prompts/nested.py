@@ -66,10 +66,12 @@ def json_like(column: str, value: object, levels: int = _MOST_LEVELS) -> object:
 
 def not_text(column: str, value: object) -> RowError:
     """For a value that cannot be written into a prompt."""
+    first = next(iter(value), None) if isinstance(value, dict) else 0 if isinstance(value, list) else None
+    remedy = "turn it into text" if first is None else f"name what is in it, such as {column}.{first}"
     return RowError(
         "wrong_type",
         f'The column "{column}" holds a value of type {type(value).__name__} in this row. A prompt takes text, '
-        "numbers, true or false, and dates; turn the column into text first.",
+        f"numbers, true or false, and dates; {remedy}.",
     )
 
 

@@ -156,6 +156,8 @@ def wanted_schema(engine: Engine, job: JobRecord, wanted: Wanted) -> pa.Schema:
     if any(column.field == "embedding" for column in known.values()):
         known = nameable_columns(job.spec_json, embedding_width(engine, job.id))
     for name in wanted.columns or ():
+        if name not in known and name in taken:
+            raise SpecError(f'The column "{name}" is of the input, which --join-input writes whole. Take it out.')
         if name not in known:
             raise SpecError(
                 f'The results of {job.name} have no column "{name}".{nearest(name, list(known))} '

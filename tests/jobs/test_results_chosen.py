@@ -58,6 +58,8 @@ def test_a_column_that_is_not_there_is_told(desk, run):
     assert result.exit_code == 2
     assert result.stderr.startswith('Error: The results of night have no column "lable".')
     assert run("results", "night", "--where", "labl = 'x'").exit_code == 2
+    told = run("results", "night", "--columns", "key,stars", "--join-input").stderr
+    assert told == 'Error: The column "stars" is of the input, which --join-input writes whole. Take it out.\n'
 
 
 def test_where_asks_of_results_and_input_together(desk, run, tmp_path):

@@ -60,7 +60,7 @@ def test_a_text_that_is_too_long_to_be_scored_is_its_rows_error(home, submit, ta
     fits, brink, long = home.results("night")
     assert (fits.status, fits.output_tokens, brink.output_tokens) == ("ok", 2, 506)
     assert (long.error_type, long.prompt_tokens) == ("too_long", 6)
-    assert "the answer needs room for 507 tokens" in long.error
+    assert "the text that is scored needs room for 507 tokens" in long.error
 
 
 def test_an_output_that_is_a_directory(home, submit, rows, told, tmp_path):
@@ -139,7 +139,7 @@ def test_a_chat_template_that_refuses_the_system_message(submit, rows, told, tmp
     ("choices", "message"),
     [
         ("a,b, a", "--choices names a label twice."),
-        ("good,", "choices.1 must not be empty."),
+        (",", "--choices holds an empty text. Take it out."),
     ],
 )
 def test_choices_that_cannot_be(submit, rows, told, choices, message):

@@ -11,7 +11,7 @@ def test_what_a_job_file_says_of_a_shape_is_read_from_beside_it(tmp_path):
     (tmp_path / "facts.lark").write_text('start: "a"\n')
     shape = tmp_path / "shape.yaml"
     for said, expected in (
-        ("json_schema: facts.json", {"json_schema": '{"type": "string"}'}),
+        ("json_schema: facts.json", {"json_schema": {"type": "string"}}),
         ("json_schema: {type: string}", {"json_schema": {"type": "string"}}),
         ("grammar: facts.lark", {"grammar": 'start: "a"'}),
         ("regex: facts.json", {"regex": "facts.json"}),
@@ -80,3 +80,9 @@ def test_a_tools_file_that_is_no_list_of_objects(tmp_path, tools):
     (tmp_path / "tools.json").write_text(tools)
     with pytest.raises(SpecError, match=r"^The tools file tools\.json must be a list of objects, one for each tool,"):
         place({"tools": "tools.json"}, tmp_path)
+
+
+def test_a_json_schema_s_file_that_is_no_json_is_named(tmp_path):
+    (tmp_path / "facts.json").write_text("{")
+    with pytest.raises(SpecError, match=r"^The JSON schema file facts\.json is not JSON: Expecting property name"):
+        place({"json_schema": "facts.json"}, tmp_path)

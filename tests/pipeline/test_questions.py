@@ -130,7 +130,7 @@ def test_a_job_file_reads_what_questions_name_from_beside_it(tmp_path):
     (tmp_path / "facts.json").write_text('{"type": "string"}')
     job = tmp_path / "job.yaml"
     job.write_text('prompt: "{text}"\nquestions:\n  why: {prompt: "@why.txt", json_schema: facts.json}\n')
-    assert read_job_file(job)["questions"] == {"why": {"prompt": "Why?", "json_schema": '{"type": "string"}'}}
+    assert read_job_file(job)["questions"] == {"why": {"prompt": "Why?", "json_schema": {"type": "string"}}}
     (tmp_path / "why.j2").write_text("{% if text %}Why?{% endif %}")
     job.write_text('prompt: "@why.j2"\nquestions:\n  why: {prompt: "@why.j2"}\n')
     assert read_job_file(job)["questions"] == {"why": {"prompt": "{% if text %}Why?{% endif %}"}}

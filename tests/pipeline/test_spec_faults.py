@@ -21,6 +21,9 @@ FIELDS = {"inputs": ["/data/rows.csv"], "model": "m", "prompt": "Say {text}"}
         ({"dedupe": "maybe"}, "--dedupe must be true or false, and not 'maybe'."),
         ({"max_tokens": "many"}, "--max-tokens must be a whole number, and not 'many'."),
         ({"tools": {"name": "a"}}, "--tools must be a list, and not an object."),
+        ({"stop": ["a", ""]}, "--stop holds an empty text. Take it out."),
+        ({"inputs": ["a", "", ""]}, "INPUT holds an empty text. Take it out."),
+        ({"prompt": None, "messages": "Hi"}, "messages must be a list, and not 'Hi'."),
         ({"tools": [{}, "a"]}, "tools.1 must be an object, and not 'a'."),
         ({"messages": ["a"]}, "messages.0 must be an object, and not 'a'."),
         (

@@ -71,11 +71,19 @@ def test_a_missing_file() -> None:
     assert fault("missing.csv") == "missing.csv does not exist. Check the name, and the folder that you are in."
 
 
-def test_an_unknown_extension_lists_the_known_ones(write: Write) -> None:
-    name = write("a.xlsx", b"")
+@pytest.mark.parametrize(
+    ("ending", "remedy"),
+    [
+        ("doc", ""),
+        ("json", " Write JSON as .jsonl, an object on each line."),
+        ("XLSX", " Save the sheet as .csv, in UTF-8."),
+    ],
+)
+def test_an_unknown_extension_lists_the_known_ones(write: Write, ending: str, remedy: str) -> None:
+    name = write(f"a.{ending}", b"")
     assert fault(name) == (
         f"{name} has no extension that is known. Supported are .parquet, .arrow, .feather, .ipc, and .csv, .tsv, "
-        ".jsonl, .ndjson, .txt, the latter also with .gz or .zst behind."
+        f".jsonl, .ndjson, .txt, the latter also with .gz or .zst behind.{remedy}"
     )
 
 
@@ -153,7 +161,7 @@ def test_files_are_no_stream(write: Write) -> None:
         ("a.tsv", b"a\n" + b"1\n" * 3, 3),
         ("a.txt", b"one\n\nthree\n", 3),
         ("a.jsonl", b'{"a": 1}\n\n{"a": 2}\n', 2),
-        ("a.csv.gz", gzip.compress(b"a\n1\n"), None),
+        ("a.csv.gz", gzip.compress(b"a\n1\n", mtime=0), None),
     ],
 )
 def test_about_how_many_rows_there_are(write: Write, name: str, data: bytes, rows: int | None) -> None:

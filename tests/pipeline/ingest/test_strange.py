@@ -121,6 +121,16 @@ def test_rows_with_what_is_no_text_are_counted_and_the_first_is_told_as_far_as_r
         assert (tally.strange, tally.first_strange) == (count, first)
 
 
+def test_numbers_amid_texts_are_no_fault(tmp_path):
+    tally = Tally()
+    name = write(tmp_path / "a.jsonl", [{"t": each} for each in ("a", 1, True, 1.5, None, ["b"], {"c": 1}, "\ud800")])
+    list(cut(resolve([name]), str(tmp_path / "shards"), shard_rows=9, key=None, limit=None, tally=tally))
+    assert (tally.strange, tally.first_strange) == (
+        3,
+        f'row 6 of {name} (rows counted from 1, a header not counted), column "t"',
+    )
+
+
 def test_what_is_written_out_is_text():
     table = readable(pa.table({"a": pa.StructArray.from_arrays([BROKEN], ["x"]), "b": ["good"] * 5}))
     table.validate(full=True)

@@ -93,8 +93,14 @@ def test_scalars_become_text(value, text):
     [
         (None, "null", 'column "a" is null'),
         (b"x", "wrong_type", "bytes"),
-        (["x"], "wrong_type", "list"),
-        ({"b": 1}, "wrong_type", "dict"),
+        (
+            ["x"],
+            "wrong_type",
+            "a value of type list in this row. A prompt takes text, numbers, true or false, and dates; "
+            "name what is in it, such as a.0.",
+        ),
+        ({"b": 1}, "wrong_type", "name what is in it, such as a.b."),
+        ({}, "wrong_type", "dates; turn it into text."),
         ("ab\ud83d", "not_text", "character 3"),
     ],
 )
