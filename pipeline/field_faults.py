@@ -7,7 +7,9 @@ from typing import Any
 
 from pipeline.errors import nearest
 
-NO_SOURCE = "--sql needs the URL of one database; give --from, such as postgresql://user@host/database"
+NO_SOURCE = (
+    "--sql needs the URL of one database; give --from, such as sqlite:///FILE or postgresql://user@host/database"
+)
 
 
 #: What is wanted, by what pydantic finds missing.

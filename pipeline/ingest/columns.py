@@ -54,7 +54,7 @@ def retype(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.
 def _plain(name: str, schema: pa.Schema) -> pa.Schema:
     for column, times in Counter(schema.names).items():
         if times > 1:
-            raise InputError(f'{name} has {times} columns named "{column}". Rename all but one.')
+            raise InputError(f'There are {times} columns named "{column}" in {name}. Rename all but one.')
     return pa.schema([(field.name, retype(field.type, _plain_type)) for field in schema])
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from pipeline.errors import InputError
+from pipeline.ingest.strange import carried, is_torn
 
 _AS_THEY_ARE = (str, int, float, bytes, datetime.date, datetime.time, datetime.timedelta)
 #: What PostgreSQL says of a column counts more than its values, which may all be null.
@@ -68,12 +69,19 @@ def batches(selected: Selected, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         arrays = []
         for field, values in zip(schema, _columns(block), strict=True):
             try:
-                arrays.append(pa.array(values, field.type))
+                arrays.append(_array(values, field.type))
             except (pa.ArrowException, ValueError, TypeError, OverflowError):
                 at = next(place for place, value in enumerate(values) if not _fits(value, field.type))
                 raise _misfit(first_row + at, selected.name, field, values[at]) from None
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         first_row += len(block.rows)
+
+
+def _array(values: list[object], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return carried(values, kind)
 
 
 def _columns(block: Rows) -> list[list[object]]:
@@ -115,6 +123,7 @@ def _type(name: str, kind: str | None, values: list[object], table: str) -> pa.D
     for pattern, known in _KINDS.items():
         if kind and re.fullmatch(pattern, kind):
             return known
+    values = ["" if isinstance(value, str) and is_torn(value) else value for value in values]
     try:
         return pa.array(values).type
     except (pa.ArrowException, ValueError, TypeError, OverflowError):

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -76,11 +77,6 @@ class Selection:
         detail = next(iter(str(error.orig).strip().splitlines()), "").rstrip(".")
         if self._url.password:  # drivers do not tell it, but that is their promise and not ours
             detail = detail.replace(str(self._url.password), "***")
-        if detail.startswith("Could not decode to UTF-8"):
-            return InputError(
-                f"{self._database} holds text that is not UTF-8: {detail}. "
-                "Write CAST(column AS BLOB) or hex(column) for it in --sql."
-            )
         number = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None)
         if number is None and _REFUSAL.search(detail):
             return InputError(
@@ -135,12 +131,18 @@ def _engine(url: URL) -> Engine:
             if not path.is_file():
                 raise InputError(f"There is no database {path}. Write --from as sqlite:///path/to/file.db.")
             place = f"file:{quote(str(path.absolute()))}?mode=ro"
-            return create_engine("sqlite://", creator=lambda: read_only(place), poolclass=NullPool)
+            return create_engine("sqlite://", creator=lambda: _left_to_rows(read_only(place)), poolclass=NullPool)
         case "postgresql":
             usual = {name: value for name, value in CONNECTION.items() if name not in url.query}
             driver = url.set(drivername="postgresql+psycopg")
             return create_engine(driver, connect_args=usual, poolclass=NullPool, hide_parameters=True)
     raise SpecError(f"--from asks for {url.drivername}, which is not read here. Write it as {_EXAMPLES}.")
+
+
+def _left_to_rows(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Text that is no UTF-8, with halves of surrogate pairs where it is broken (strange.py)."""
+    connection.text_factory = partial(bytes.decode, errors="surrogateescape")
+    return connection
 
 
 def read_only(place: str) -> sqlite3.Connection:

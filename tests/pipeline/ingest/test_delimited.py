@@ -154,7 +154,7 @@ def test_columns_of_one_name(write: Write) -> None:
     name = write("a.csv", b"a,b,a\n1,2,3\n")
     with pytest.raises(InputError) as caught:
         resolve([name])
-    assert str(caught.value) == f'{name} has 2 columns named "a". Rename all but one.'
+    assert str(caught.value) == f'There are 2 columns named "a" in {name}. Rename all but one.'
 
 
 def test_a_truncated_gz(write: Write, rows_of: RowsOf) -> None:

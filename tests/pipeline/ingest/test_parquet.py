@@ -50,7 +50,7 @@ def test_columns_of_one_name(tmp_path: Path) -> None:
     name = save(tmp_path / "a.parquet", pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]))
     with pytest.raises(InputError) as caught:
         resolve([name])
-    assert str(caught.value) == f'{name} has 2 columns named "a". Rename all but one.'
+    assert str(caught.value) == f'There are 2 columns named "a" in {name}. Rename all but one.'
 
 
 def test_a_truncated_file(tmp_path: Path) -> None:
