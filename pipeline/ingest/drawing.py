@@ -40,13 +40,13 @@ def draw(
     with closing(source.batches(tally)) as batches:
         for _, batch in batches:
             taken = batch if limit is None else batch.slice(0, min(batch.num_rows, limit - n_rows))
-            drawing.draw(taken, n_rows, paths)
+            drawing.draw(taken, n_rows)
             n_rows, n_bytes = n_rows + taken.num_rows, n_bytes + batch.nbytes
             if n_rows == limit:
                 break
             if n_bytes > _MOST_BYTES or tally.read > most_rows:
-                return Drawn(drawing.kept, n_rows, is_whole=False, read=tally.read)
-    return Drawn(drawing.kept, n_rows, is_whole=True, read=tally.read)
+                return Drawn(drawing.rows(paths), n_rows, is_whole=False, read=tally.read)
+    return Drawn(drawing.rows(paths), n_rows, is_whole=True, read=tally.read)
 
 
 def rows_at(batch: pa.RecordBatch, place: int, paths: Sequence[ColumnPath]) -> Iterator[Row]:
@@ -60,26 +60,31 @@ class _Drawing:
 
     def __init__(self, length: int) -> None:
         self._length, self._numbers = length, np.random.default_rng(0)
-        self.kept: list[list[Row]] = []
+        self._kept: list[list[tuple[int, pa.RecordBatch]]] = []
         self._span, self._wanted = 1, 0  #: stretches of a part, and which of them is kept
 
-    def draw(self, batch: pa.RecordBatch, place: int, paths: Sequence[ColumnPath]) -> None:
+    def rows(self, paths: Sequence[ColumnPath]) -> list[list[Row]]:
+        return [[row for place, rows in stretch for row in rows_at(rows, place, paths)] for stretch in self._kept]
+
+    def draw(self, batch: pa.RecordBatch, place: int) -> None:
         start = 0
         while start < batch.num_rows:
             number, begun = divmod(place + start, self._length)
             if not begun:
                 self._begin(number)
             if number % self._span == self._wanted:
-                self.kept[-1] += rows_at(batch.slice(start, self._length - begun), place + start, paths)
+                rows = range(start, min(batch.num_rows, start + self._length - begun))
+                # A slice would hold all of the batch in memory.
+                self._kept[-1].append((place + start, batch.take(pa.array(rows))))
             start += self._length - begun
 
     def _begin(self, number: int) -> None:
         """A stretch, by its number among all."""
         if number % self._span == 0:
-            if len(self.kept) == 2 * STRETCHES:
-                pairs = zip(self.kept[::2], self.kept[1::2], strict=True)
-                self.kept = [pair[self._numbers.integers(2) if place else 0] for place, pair in enumerate(pairs)]
+            if len(self._kept) == 2 * STRETCHES:
+                pairs = zip(self._kept[::2], self._kept[1::2], strict=True)
+                self._kept = [pair[self._numbers.integers(2) if place else 0] for place, pair in enumerate(pairs)]
                 self._span *= 2
             self._wanted = int(self._numbers.integers(self._span)) if number else 0
         if number % self._span == self._wanted:
-            self.kept.append([])
+            self._kept.append([])

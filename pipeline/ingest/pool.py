@@ -38,7 +38,7 @@ def read_pool(
         batches = zip(source.stretches(spread, needed), spread, strict=True)
         stretches: Iterable[Iterable[Row]] = (rows_at(batch, edge.place, paths) for batch, edge in batches)
     else:
-        drawn = draw(source, columns, most_rows, limit)
+        drawn = draw(source, columns, max(1, most_rows // 2), limit)
         if sum(map(len, drawn.stretches)) == drawn.n_rows:
             return Pool(iter([chain.from_iterable(drawn.stretches)]), None)
         stretches = (stretch for stretch in drawn.stretches if stretch[0].row_id >= head_rows)

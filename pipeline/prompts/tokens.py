@@ -269,7 +269,7 @@ def _opening(vocabulary: Vocabulary, written: str) -> tuple[int, ...]:
 
 def _outcome(row: Row, found: tuple[int, ...] | RowError, target: tuple[int, ...] | RowError) -> Prompt | Completion:
     if not isinstance(found, RowError) and not found:
-        found = RowError("empty", "The row's prompt is empty. Put some words of your own into the prompt.")
+        found = RowError("empty", "The prompt is empty. Put some words of your own into it.")
     if isinstance(found, RowError):
         return failure(row, found)
     if isinstance(target, RowError):

@@ -39,7 +39,7 @@ def test_nothing_is_put_before_or_behind_them(make, kind, more):
         ([-1], "wrong_type", 'The column "ids" holds no list of token ids in this row, such as [12, 345].'),
         ([1 << 70], "wrong_type", 'The column "ids" holds no list of token ids in this row, such as [12, 345].'),
         ([3, 99_999_999], "wrong_type", "The prompt of this row has the token id 99999999, which the model has not."),
-        ([], "empty", "The row's prompt is empty."),
+        ([], "empty", "The prompt is empty."),
     ],
 )
 def test_what_is_no_prompt_is_its_row_s_error_alone(make, value, error_type, message):
