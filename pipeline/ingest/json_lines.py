@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from pipeline.errors import InputError
@@ -56,9 +57,27 @@ def _parsed(block: Block, schema: pa.Schema | None, name: str) -> pa.Table:
             f"{MOST_LEVELS} deep. Write what is that deep as text."
         )
     try:
-        return _read(block.data, schema)
+        table = _read(block.data, schema)
     except _UnreadableError:
-        return _mended(block, schema, name)
+        table = _mended(block, schema, name)
+    for column in table.column_names:
+        _require_digits(block, table, column, name)
+    return table
+
+
+def _require_digits(block: Block, table: pa.Table, column: str, name: str) -> None:
+    """pyarrow rounds whole numbers of more than 64 bits without a word, so that two keys may become one."""
+    if not pa.types.is_floating(table.schema.field(column).type):
+        return
+    if not pc.any(pc.greater_equal(pc.abs(table.column(column)), 2.0**63)).as_py():
+        return
+    for number, line in enumerate(block.data.split(b"\n"), start=block.first_line):
+        value = json.loads(line.decode(errors="surrogateescape")).get(column) if line.strip() else None
+        if isinstance(value, int) and abs(value) >= 1 << 63:
+            raise InputError(
+                f'Line {number} of {name} holds a whole number of more than 64 bits in the column "{column}": '
+                f"{_short(value)}. Its last digits would be lost; write the column as text."
+            )
 
 
 def _mended(block: Block, schema: pa.Schema | None, name: str) -> pa.Table:

@@ -134,6 +134,16 @@ def test_a_number_then_text(write: Write, rows_of: RowsOf, small_blocks: None, b
     )
 
 
+def test_whole_numbers_whose_last_digits_would_be_lost(write: Write, rows_of: RowsOf) -> None:
+    lines_of_it = b'{"n": 0.5, "id": 1}\n\n{"n": 1e300, "id": 12345678901234567890123}\n'
+    assert fault_of(rows_of, write("in.jsonl", lines_of_it)) == (
+        'Line 3 of FILE holds a whole number of more than 64 bits in the column "id": 12345678901234567890123. '
+        "Its last digits would be lost; write the column as text."
+    )
+    kept = b'{"n": 1e300, "id": 9223372036854775807}\n'
+    assert rows_of(write("kept.jsonl", kept)) == [{"n": 1e300, "id": (1 << 63) - 1}]
+
+
 def test_the_column_at_fault_is_named_beside_one_that_may_widen(write: Write, rows_of: RowsOf) -> None:
     name = write("a.jsonl", b'{"w":1,"n":1}\n{"w":1.5,"n":[1]}\n')
     assert fault_of(rows_of, name).startswith('Line 2 of FILE holds a list in the column "n": [1].')
