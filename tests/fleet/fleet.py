@@ -221,7 +221,8 @@ class Fleet:
                 os.kill(pid, signal.SIGCONT)
             return False
 
-        self.until(freeze)
+        with self.held("answering"):  # for as long as it takes
+            self.until(freeze)
         return frozen[0]
 
     def guard_of(self, worker: int) -> str:

@@ -28,14 +28,6 @@ class Sight:
     def workers(self) -> list[WorkerRecord]:
         return Registry(self.engine).all()
 
-    def alive(self, role: Role) -> int:
-        """Workers that the dispatcher counts on: also those that died of late, and that nobody saw die."""
-        return sum(worker.role is role for worker in Registry(self.engine).alive())
-
-    def waiting(self, name: str) -> set[int]:
-        """Numbers of the job's batches that are not sent yet."""
-        return {batch.batch_no for batch in self.batches(name) if batch.state is BatchState.PENDING}
-
     def begun(self, name: str) -> set[tuple[int, int]]:
         """Batches that a worker is at just now, each with the worker's pid."""
         pids = {record.id: record.pid for record in self.workers() if record.role is Role.GPU}
