@@ -45,8 +45,9 @@ class Sight:
             return [ids[job_id] for job_id in connection.scalars(taken.order_by(batches.c.started_at))]
 
     def sendings(self, name: str) -> dict[int, float]:
-        """When the dispatcher sent each batch of the job that was taken, by number; batches sent at once share it."""
-        return {batch.batch_no: batch.started_at - batch.queue_s for batch in self.batches(name) if batch.started_at}
+        """When the dispatcher sent each batch of the job that was taken once, by number; those sent at once share it."""
+        taken = [batch for batch in self.batches(name) if batch.attempts == 1]
+        return {batch.batch_no: batch.started_at - batch.queue_s for batch in taken}
 
     def crashes(self, name: str) -> int:
         """Deaths and silences that batches of the job were blamed for."""

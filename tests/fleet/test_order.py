@@ -20,8 +20,19 @@ def long_table(rows, tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def patient_fleet(fleet):
+    """Its dispatcher takes no message for lost, however long one lies with a worker that has others, and sends none
+    again."""
+    fleet.kill("dispatcher")
+    fleet.start("dispatcher", *fleet.posts["dispatcher"], PIPELINE_LOST_AFTER_S="600")
+    yield fleet
+    fleet.kill("dispatcher")
+
+
 @on_sqlite
-def test_an_urgent_job_is_begun_next_and_done_first(fleet, rows, long_table, name, calm):
+def test_an_urgent_job_is_begun_next_and_done_first(patient_fleet, rows, long_table, name, calm):
+    fleet = patient_fleet
     usual, urgent = f"{name}, usual", f"{name}, urgent"
     asked = fleet.submission(long_table, usual, "--keep-order", "--no-dedupe")
     done = fleet.run(*(word for word in asked if word not in ("--key", "id")))
