@@ -218,6 +218,11 @@ class Choose:
     several: bool = False
     content_free: tuple[int, ...] = ()  #: all ids of a prompt that says nothing, whose probabilities divide out
 
+    @property
+    def longest(self) -> int:
+        """Tokens of a label."""
+        return max(map(len, self.label_ids))
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -38,8 +38,8 @@ class Crew:
         What is overdue comes first, so that the newest tokens find its keys in their lanes.
         """
         answers = [answer for _, admitted in newcomers for answer in admitted]
-        places, lengths = [answer.place for answer in answers], [len(answer.prompt) for answer in answers]
-        token_ids = self._numbers([token for answer in answers for token in answer.prompt])
+        places, lengths = [answer.place for answer in answers], [len(answer.ids) for answer in answers]
+        token_ids = self._numbers([token for answer in answers for token in answer.ids])
         late = [answer for answer in self.answers if answer.overdue]
         late_places, late_lengths = [answer.place for answer in late], [answer.overdue for answer in late]
         before, running = sum(late_lengths), len(self.places)
@@ -102,7 +102,7 @@ class Crew:
             for rank, admitted in newcomers
             for own in whole_rows(
                 self._model,
-                [len(answer.prompt) for answer in admitted],
+                [len(answer.ids) for answer in admitted],
                 rank.lanes,
                 len(rank.running) - len(admitted),
             )

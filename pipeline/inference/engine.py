@@ -1,7 +1,7 @@
 """Stage 5: a batch in, a completion for each of its rows out. Knows token ids only; text comes from `decode`."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -17,7 +17,7 @@ from pipeline.inference.lane_pool import LanePool
 from pipeline.inference.logprobs import token_logprobs, token_text
 from pipeline.inference.model import LanguageModel
 from pipeline.inference.planting import plant
-from pipeline.inference.prefix_store import PrefixStore
+from pipeline.inference.prefix_store import Path, PrefixStore
 from pipeline.inference.ranks import Answer
 from pipeline.inference.sampling import Picker
 from pipeline.inference.seats import Party, Seat, by_task, passing, seat
@@ -43,6 +43,15 @@ from pipeline.timing import Stopwatch
 Complete = Callable[[Seat], Completion]
 
 
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """To all parties of a batch."""
+
+    watch: Stopwatch
+    questions: int  #: asked of each row
+    passing: Container[Path]
+
+
 class Engine:
     """One model on one device, kept warm; prefixes, lanes, and how much memory allows, last from batch to batch."""
 
@@ -64,7 +73,7 @@ class Engine:
         self._model, self._prefixes, self._write = model, prefixes, write or decode
         self._pool = LanePool(model.shape, max_lane_bytes or usual_lane_bytes(model.device))
         self._capacity = Capacity(forward_tokens, whole=model.deterministic)
-        self._labelling = Labelling(model, self._capacity)
+        self._labelling = Labelling(self._capacity)
         self._text = token_text(decode)
         self._constraints = constraints
 
@@ -103,71 +112,83 @@ class Engine:
 
     def _run(self, batch: Batch, asked: Asked) -> Finished:
         """Task by task; but what their rows share, such as a text of which each asks something, is computed once."""
-        watch, questions = Stopwatch(), len(tasks_of(asked))
-        parties = [Party(task, self._seats(part, task)) for task, part in by_task(batch, asked)]
-        with watch.stage("prefix"):
-            paths = [path for party in parties for path in party.paths]
-            unkept = passing(parties, batch.prefix, questions)
-            chains, planted = plant(self._model, self._prefixes, paths, self._capacity, unkept)
+        by_reading = by_task(batch, asked, self._model)
+        parties = [Party(task, model, self._seats(part, task)) for task, model, part in by_reading]
+        questions = len(tasks_of(asked))
+        common = _Common(Stopwatch(), questions, passing(parties, batch.prefix, questions))
         rows: list[Callable[[], Completion]] = []
-        for party in parties:
-            own, chains = chains[: len(party.paths)], chains[len(party.paths) :]
-            rows += self._answered(party, own, watch, questions)
-        computed = planted + sum(len(seat.own_ids) * party.samples for party in parties for seat in party.seats)
+        computed = sum(len(seat.own_ids) * party.samples for party in parties for seat in party.seats)
+        for alike in _read_alike(parties):
+            chains, planted = self._plant(alike[0].model, [path for party in alike for path in party.paths], common)
+            computed += planted
+            for party in alike:
+                own, chains = chains[: len(party.paths)], chains[len(party.paths) :]
+                rows += self._answered(party, own, common)
+        seconds = common.watch.seconds
         timing = BatchTiming(
-            prefix_s=watch.seconds["prefix"],
-            prefill_s=watch.seconds["prefill"],
-            decode_s=watch.seconds["decode"],
+            prefix_s=seconds["prefix"],
+            prefill_s=seconds["prefill"],
+            decode_s=seconds["decode"],
             computed_tokens=computed,
             reused_tokens=sum(seat.tokens * party.samples for party in parties for seat in party.seats) - computed,
         )
         return Finished(tuple(rows), timing)
+
+    def _plant(self, model: LanguageModel, paths: Sequence[Sequence[Path]], common: _Common) -> tuple[list[Chain], int]:
+        with common.watch.stage("prefix"):
+            return plant(model, self._prefixes, paths, self._capacity, common.passing)
 
     def _seats(self, batch: Batch, task: Task) -> list[Seat]:
         if isinstance(task, Embed) and (task.pooling == "mean" or not self._model.causal):
             batch = _undivided(batch)
         return seat(_uncut(batch)) if self._model.deterministic else seat(batch, split=samples_of(task) > 1)
 
-    def _answered(
-        self, party: Party, chains: Sequence[Chain], watch: Stopwatch, questions: int
-    ) -> list[Callable[[], Completion]]:
-        """`chains` are those of each answer; its row is asked so many questions."""
-        with watch.stage("prefix"):
+    def _answered(self, party: Party, chains: Sequence[Chain], common: _Common) -> list[Callable[[], Completion]]:
+        """`chains` are those of each answer."""
+        with common.watch.stage("prefix"):
             stem = Stem(chains, self._model.device)
         match party.task:
             case Generate() as task:
-                completing = self._generate(stem, party.seats, task, watch, questions)
+                completing = self._generate(party, stem, task, common)
             case Choose() as task:
-                completing = self._choose(stem, party.seats, task, watch)
+                completing = self._choose(party, stem, task, common.watch)
             case Score() as task:
-                completing = self._score(stem, party.seats, task, watch)
+                completing = self._score(party, stem, task, common.watch)
             case Embed() as task:
-                completing = self._embed(stem, party.seats, task, watch)
+                completing = self._embed(party, stem, task, common.watch)
         return [partial(finish, seat, complete) for seat, complete in zip(party.seats, completing, strict=True)]
 
-    def _generate(
-        self, stem: Stem, seats: list[Seat], task: Generate, watch: Stopwatch, questions: int
-    ) -> list[Complete]:
+    def _generate(self, party: Party, stem: Stem, task: Generate, common: _Common) -> list[Complete]:
         """A question draws as it would if nothing else was asked."""
         rule = StopRule(self._model.stop_ids, task.stop, self._write)
-        every = [(seat, sample_no) for seat in seats for sample_no in range(task.samples)]
+        every = [(seat, sample_no) for seat in party.seats for sample_no in range(task.samples)]
         answers = [
-            Answer(place, seat.own_ids, min(task.max_tokens, self._model.context - seat.tokens))
+            Answer(place, seat.own_ids, min(task.max_tokens, party.model.room - seat.tokens))
             for place, (seat, _) in enumerate(every)
         ]
         guide = self._guide(task, len(every))
         picker = Picker(
             task.sampling,
-            [(seat.prompt.row_id // questions, sample_no) for seat, sample_no in every],
+            [(seat.prompt.row_id // common.questions, sample_no) for seat, sample_no in every],
             [seat.token_ids for seat, _ in every],
             guide,
         )
         report = self._report(task.logprobs)
-        Generation(self._model, stem, answers, rule, picker, self._pool, self._capacity, report, guide).run(watch)
+
+        def generate(model: LanguageModel, stem: Stem, some: Sequence[Answer]) -> None:
+            Generation(model, stem, some, rule, picker, self._pool, self._capacity, report, guide).run(common.watch)
+
+        generate(party.model, stem, answers)
+        limits = [min(task.max_tokens, self._model.context - seat.tokens) for seat, _ in every]
+        if grown := [answer for answer in answers if answer.grow(limits[answer.place])]:
+            long = replace(party.model, stretched=True)
+            paths = [() if answer.finish else seat.paths for answer, (seat, _) in zip(answers, every, strict=True)]
+            chains, _ = self._plant(long, paths, common)
+            generate(long, Stem(chains, self._model.device), grown)
         n = task.samples
         return [
             partial(written, answers=answers[n * row : n * (row + 1)], rule=rule, task=task)
-            for row in range(len(seats))
+            for row in range(len(party.seats))
         ]
 
     def _guide(self, task: Generate, count: int) -> Guide | None:
@@ -176,24 +197,33 @@ class Engine:
         assert self._constraints is not None
         return self._constraints.guide(task.constraint, count, self._model.stop_ids)
 
-    def _choose(self, stem: Stem, seats: list[Seat], task: Choose, watch: Stopwatch) -> list[Complete]:
+    def _choose(self, party: Party, stem: Stem, task: Choose, watch: Stopwatch) -> list[Complete]:
         with watch.stage("prefill"):
-            found = self._labelling.run(stem, [seat.own_ids for seat in seats], task)
+            found = self._labelling.run(party.model, stem, [seat.own_ids for seat in party.seats], task)
         return [partial(chosen, probabilities=of_labels, task=task) for of_labels in found]
 
-    def _score(self, stem: Stem, seats: list[Seat], task: Score, watch: Stopwatch) -> list[Complete]:
-        rows = [(seat.own_ids, seat.prompt.target) for seat in seats]
+    def _score(self, party: Party, stem: Stem, task: Score, watch: Stopwatch) -> list[Complete]:
+        rows = [(seat.own_ids, seat.prompt.target) for seat in party.seats]
         with watch.stage("prefill"):
-            found = Scoring(self._model, stem, rows, self._report(task.logprobs)).run(self._capacity)
+            found = Scoring(party.model, stem, rows, self._report(task.logprobs)).run(self._capacity)
         return [partial(scored, found=likelihood) for likelihood in found]
 
-    def _embed(self, stem: Stem, seats: list[Seat], task: Embed, watch: Stopwatch) -> list[Complete]:
+    def _embed(self, party: Party, stem: Stem, task: Embed, watch: Stopwatch) -> list[Complete]:
         with watch.stage("prefill"):
-            vectors = embed(self._model, stem, [seat.own_ids for seat in seats], task, self._capacity)
+            vectors = embed(party.model, stem, [seat.own_ids for seat in party.seats], task, self._capacity)
         return [partial(embedded, vector=vector) for vector in vectors]
 
     def _report(self, top: int | None) -> Callable[[Tensor, Tensor], list[TokenLogprob | None]] | None:
         return None if top is None else partial(token_logprobs, top=top, text=self._text)
+
+
+def _read_alike(parties: Sequence[Party]) -> list[list[Party]]:
+    """Those of short rows, and those of long ones."""
+    return [
+        alike
+        for stretched in (False, True)
+        if (alike := [party for party in parties if party.model.stretched == stretched])
+    ]
 
 
 def _uncut(batch: Batch) -> Batch:

@@ -22,6 +22,8 @@ TEXT_PART_WEIGHTS = {
 _OF_THE_WHOLE = ("dtype", "eos_token_id", "quantization_config", "tie_word_embeddings")
 #: Families whose positions begin behind that of padding.
 _LATE_POSITIONS = {"camembert", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"}
+#: Families that read a row anew, by the factors for long rows, once an answer outgrows those for short ones.
+_READ_ANEW = {"phi3", "phimoe"}
 #: What sentence-transformers may do with a model's states and --embed does too.
 _POOLING = {"Transformer", "Pooling", "Normalize"}
 
@@ -46,8 +48,8 @@ def text_part(config: Any) -> Any:
 def context_of(config: Any) -> int:
     """Tokens that the model holds, prompt and answer together.
 
-    Of LongRoPE, those that the factors for short rows serve: the longest row of a forward chooses the factors of all,
-    so that one beyond would change its neighbours and whatever is stored. Raises ModelError where there is no limit.
+    Of LongRoPE, those that the factors for short rows serve, where transformers does not read a row anew that outgrows
+    them, and computes it half by the ones and half by the others. Raises ModelError where there is no limit.
     """
     if getattr(config, "max_position_embeddings", None) is None:
         raise ModelError(
@@ -55,8 +57,13 @@ def context_of(config: Any) -> int:
             "max_position_embeddings in their configuration. Models such as Llama or Qwen work."
         )
     late = config.pad_token_id + 1 if config.model_type in _LATE_POSITIONS else 0
-    short = [rope["original_max_position_embeddings"] for rope in _ropes(config) if rope["rope_type"] == "longrope"]
-    return int(min([config.max_position_embeddings - late, *short]))
+    whole = config.max_position_embeddings - late
+    return int(whole if _reads_anew(config) else min([whole, *_short_contexts(config)]))
+
+
+def short_context_of(config: Any) -> int:
+    """Tokens of a row up to which it is read as any other: all that the model holds, and fewer of LongRoPE."""
+    return int(min([context_of(config), *_short_contexts(config)]))
 
 
 def refuse_unsupported(config: Any, *, embeds: bool = False) -> None:
@@ -106,6 +113,16 @@ def refuse_layers_behind(source: str, revision: str | None) -> None:
             f"The model {source} computes more behind its last layer ({', '.join(others)}, by its modules.json), which "
             "--embed does not, so that its vectors would be others than the model's own. Take another model."
         )
+
+
+def _reads_anew(config: Any) -> bool:
+    """By transformers, that asks the configuration itself where, and not what it says of rotation."""
+    border = getattr(config, "original_max_position_embeddings", None)
+    return config.model_type in _READ_ANEW and all(border == short for short in _short_contexts(config))
+
+
+def _short_contexts(config: Any) -> list[int]:
+    return [rope["original_max_position_embeddings"] for rope in _ropes(config) if rope["rope_type"] == "longrope"]
 
 
 def _ropes(config: Any) -> list[dict[str, Any]]:

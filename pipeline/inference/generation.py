@@ -76,11 +76,11 @@ class Generation:
         for rank in self._ranks:
             if admitted := rank.admit(room, seats):
                 newcomers.append((rank, admitted))
-                room -= sum(len(answer.prompt) for answer in admitted)
+                room -= sum(len(answer.ids) for answer in admitted)
                 seats -= len(admitted)
         if not newcomers and not self._crew.answers:
             rank = next(rank for rank in self._ranks if rank.waiting)
-            newcomers.append((rank, rank.admit(len(rank.waiting[0].prompt), 1)))
+            newcomers.append((rank, rank.admit(len(rank.waiting[0].ids), 1)))
         return newcomers
 
     @property
@@ -98,8 +98,8 @@ class Generation:
         for rank in self._ranks:
             for answer in rank.running if behind else ():
                 self._read(rank, answer, answer.length - answer.overdue)
-            while rank.waiting and len(rank.waiting[0].prompt) > self._capacity.longest:
-                admitted = rank.admit(len(rank.waiting[0].prompt), min(1, self._seats))
+            while rank.waiting and len(rank.waiting[0].ids) > self._capacity.longest:
+                admitted = rank.admit(len(rank.waiting[0].ids), min(1, self._seats))
                 if not admitted:
                     break
                 self._read(rank, admitted[0], 0)
@@ -107,7 +107,7 @@ class Generation:
             self._crew = Crew(self._model, self._stem, self._ranks)
 
     def _read(self, rank: Rank, answer: Answer, start: int) -> None:
-        ids, lane = [*answer.prompt, *answer.token_ids][:-1], rank.running.index(answer)
+        ids, lane = answer.ids[:-1], rank.running.index(answer)
         row = LongRow(self._model, self._stem, answer.place, ids, rank.lanes, lane)
         for _ in self._capacity.steps(row.read, len(ids), start):
             pass
@@ -126,7 +126,7 @@ class Generation:
         try:
             return self._crew.step_with(newcomers)
         except Exception as error:
-            tokens = [len(answer.prompt) for _, admitted in newcomers for answer in admitted]
+            tokens = [len(answer.ids) for _, admitted in newcomers for answer in admitted]
             if not is_out_of_memory(error) or not self._tries_less(tokens):
                 raise
             for rank, admitted in newcomers:

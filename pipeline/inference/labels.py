@@ -21,20 +21,20 @@ class Labelling:
     """Belongs to an engine. What a content-free prompt makes of the labels is computed once, and kept for later
     batches."""
 
-    def __init__(self, model: LanguageModel, capacity: Capacity) -> None:
-        self._model, self._capacity = model, capacity
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
         self._priors: OrderedDict[Choose, Tensor] = OrderedDict()
 
-    def run(self, stem: Stem, prompts: Sequence[Ids], task: Choose) -> Tensor:
+    def run(self, model: LanguageModel, stem: Stem, prompts: Sequence[Ids], task: Choose) -> Tensor:
         """Probabilities [prompts, labels] in fp64 on the CPU; not finite where the model's logits were not."""
-        scores = score_choices(self._model, stem, prompts, task.label_ids, self._capacity)
-        return probabilities(scores, task, self._prior_of(task) if task.content_free else None)
+        scores = score_choices(model, stem, prompts, task.label_ids, self._capacity)
+        return probabilities(scores, task, self._prior_of(task, model) if task.content_free else None)
 
-    def _prior_of(self, task: Choose) -> Tensor:
+    def _prior_of(self, task: Choose, model: LanguageModel) -> Tensor:
         """Log-probabilities [continuations]: those of one row alone, whatever batch the first one is."""
         if task not in self._priors:
-            alone = Stem([()], self._model.device)
-            (scores,) = score_choices(self._model, alone, [task.content_free], task.label_ids, self._capacity)
+            alone, model = Stem([()], model.device), model.reading(len(task.content_free) + task.longest - 1)
+            (scores,) = score_choices(model, alone, [task.content_free], task.label_ids, self._capacity)
             self._priors[task] = scores
             if len(self._priors) > _PRIORS:
                 self._priors.popitem(last=False)

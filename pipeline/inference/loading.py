@@ -28,6 +28,7 @@ from pipeline.inference.families import (
     text_part,
 )
 from pipeline.inference.gguf_file import quick_reading
+from pipeline.inference.long_rope import rotate_by_row
 from pipeline.inference.model import LanguageModel, describe
 from pipeline.inference.prelaid import lay_out
 from pipeline.inference.proof import prove, prove_padding
@@ -98,6 +99,8 @@ def adopt(network: Any) -> LanguageModel:
     refuse_unsupported(network.config)
     network.set_attn_implementation(attention.registered())
     model = describe(network)
+    if model.short_context < model.context:
+        rotate_by_row(network, model.short_context, model.context)
     prove(model)
     return model
 

@@ -27,14 +27,15 @@ def plant(
     computed = 0
     for depth in range(max(map(len, paths), default=0)):
         wanted = dict.fromkeys(tuple(row[: depth + 1]) for row in paths if depth < len(row))
-        nodes |= {trail: node for trail in wanted if (node := store.get(trail[-1], _start(trail))) is not None}
+        stored = {trail: store.get(trail[-1], _start(trail), model.stretched) for trail in wanted}
+        nodes |= {trail: node for trail, node in stored.items() if node is not None}
         missing = sorted(wanted.keys() - nodes.keys(), key=lambda trail: len(trail[-1]))
         chains = [tuple(nodes[trail[:end]] for end in range(1, depth + 1)) for trail in missing]
         rows = [trail[-1][_start(trail) :] for trail in missing]
         for trail, node in zip(missing, _compute(model, chains, rows, capacity), strict=True):
             nodes[trail] = node
             if trail[-1] not in passing:
-                store.put(trail[-1], node)
+                store.put(trail[-1], node, model.stretched)
             computed += node.lanes.capacity
     chains = [tuple(nodes[tuple(row[:end])] for end in range(1, len(row) + 1)) for row in paths]
     return chains, computed

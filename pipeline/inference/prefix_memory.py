@@ -1,13 +1,12 @@
 """One memory of the prefix store, a device's or the host's: least recently used out, bounded in bytes."""
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import torch
 
 from pipeline.inference.stem import Node
-
-TokenIds = tuple[int, ...]
 
 
 class Kept(NamedTuple):
@@ -16,31 +15,31 @@ class Kept(NamedTuple):
 
 
 class PrefixMemory:
-    """Nodes by all token ids up to their last one. `device` is where they are moved to; None leaves them."""
+    """Nodes by their path, whatever tells them apart. `device` is where they are moved to; None leaves them."""
 
     def __init__(self, max_bytes: int, device: torch.device | None = None) -> None:
         self._max_bytes, self._device = max_bytes, device
-        self._kept: OrderedDict[TokenIds, Kept] = OrderedDict()  # in the order of their last use
+        self._kept: OrderedDict[Hashable, Kept] = OrderedDict()  # in the order of their last use
         self.nbytes = 0
 
     def fits(self, node: Node) -> bool:
         return node.lanes.nbytes <= self._max_bytes
 
-    def get(self, path: TokenIds, now_s: float) -> Node | None:
+    def get(self, path: Hashable, now_s: float) -> Node | None:
         found = self.take(path)
         if found is None:
             return None
         self._add(path, Kept(found.node, now_s))
         return found.node
 
-    def take(self, path: TokenIds) -> Kept | None:
+    def take(self, path: Hashable) -> Kept | None:
         """Out of this memory."""
         found = self._kept.pop(path, None)
         if found is not None:
             self.nbytes -= found.node.lanes.nbytes
         return found
 
-    def put(self, path: TokenIds, kept: Kept) -> list[tuple[TokenIds, Kept]]:
+    def put(self, path: Hashable, kept: Kept) -> list[tuple[Hashable, Kept]]:
         """What had to leave for it, the longest unused first. The newest stays, however large."""
         self.take(path)
         node = kept.node
@@ -57,11 +56,11 @@ class PrefixMemory:
         while self._kept and next(iter(self._kept.values())).used_s < before_s:
             self._oldest()
 
-    def _add(self, path: TokenIds, kept: Kept) -> None:
+    def _add(self, path: Hashable, kept: Kept) -> None:
         self._kept[path] = kept
         self.nbytes += kept.node.lanes.nbytes
 
-    def _oldest(self) -> tuple[TokenIds, Kept]:
+    def _oldest(self) -> tuple[Hashable, Kept]:
         path, kept = self._kept.popitem(last=False)
         self.nbytes -= kept.node.lanes.nbytes
         return path, kept

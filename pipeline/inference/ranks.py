@@ -21,6 +21,11 @@ class Answer:
     overdue: int = 0  #: of `token_ids`, those before the newest one that the model has not read either
 
     @property
+    def ids(self) -> list[int]:
+        """What the model reads as it gets a lane; it may have had one before."""
+        return [*self.prompt, *self.token_ids]
+
+    @property
     def newest(self) -> int:
         """What the model reads next: where nothing is generated yet, the prompt's last token."""
         return (self.token_ids or self.prompt)[-1]
@@ -35,6 +40,13 @@ class Answer:
         """Tokens that may come to be in its lane."""
         return len(self.prompt) + self.limit
 
+    def grow(self, limit: int) -> bool:
+        """Goes on up to so many tokens in all; False where it ended for another reason than a smaller limit."""
+        if self.finish != "length" or self.limit >= limit:
+            return False
+        self.finish, self.limit = None, limit
+        return True
+
 
 @dataclass(slots=True)
 class Rank:
@@ -48,9 +60,9 @@ class Rank:
         """Rows that get a lane now, in their order: `seats` at most, and not more than `room` has for their tokens."""
         admitted: list[Answer] = []
         seats = min(seats, self.lanes.count - len(self.running))
-        while self.waiting and len(admitted) < seats and len(self.waiting[0].prompt) <= room:
+        while self.waiting and len(admitted) < seats and len(self.waiting[0].ids) <= room:
             admitted.append(self.waiting.popleft())
-            room -= len(admitted[-1].prompt)
+            room -= len(admitted[-1].ids)
             self.running.append(admitted[-1])
         return admitted
 

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pipeline.inference.model import LanguageModel
 from pipeline.inference.prefix_store import Path
-from pipeline.rows import Asked, Batch, Prompt, Task, samples_of, task_of
+from pipeline.rows import Asked, Batch, Choose, Prompt, Score, Task, samples_of, task_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,10 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Seats of a batch whose rows are asked the same."""
+    """Seats of a batch whose rows are asked the same, and read in the same way."""
 
     task: Task
+    model: LanguageModel
     seats: list[Seat]
 
     @property
@@ -45,12 +47,27 @@ class Party:
         return [seat.paths for seat in self.seats for _ in range(self.samples)]
 
 
-def by_task(batch: Batch, asked: Asked) -> list[tuple[Task, Batch]]:
-    """The rows that are asked each task."""
-    prompts: dict[Task, list[Prompt]] = {}
+def by_task(batch: Batch, asked: Asked, model: LanguageModel) -> list[tuple[Task, LanguageModel, Batch]]:
+    """The rows that are asked each task, and the model as it reads them."""
+    prompts: dict[tuple[Task, bool], list[Prompt]] = {}
     for prompt in batch.prompts:
-        prompts.setdefault(task_of(asked, prompt.row_id), []).append(prompt)
-    return [(task, replace(batch, prompts=tuple(own))) for task, own in prompts.items()]
+        task = task_of(asked, prompt.row_id)
+        reading = model.reading(len(batch.prefix) + _read_at_once(prompt, task))
+        prompts.setdefault((task, reading.stretched), []).append(prompt)
+    return [
+        (task, replace(model, stretched=stretched), replace(batch, prompts=tuple(own)))
+        for (task, stretched), own in prompts.items()
+    ]
+
+
+def _read_at_once(prompt: Prompt, task: Task) -> int:
+    """Tokens of a row behind the batch's prefix, up to the last one behind which anything is computed."""
+    match task:
+        case Choose():
+            return prompt.tokens + task.longest - 1
+        case Score():
+            return prompt.tokens - 1
+    return prompt.tokens
 
 
 def passing(parties: Sequence[Party], prefix: Path, questions: int) -> set[Path]:
