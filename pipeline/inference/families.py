@@ -51,7 +51,7 @@ def context_of(config: Any) -> int:
     Of LongRoPE, those that the factors for short rows serve, where transformers does not read a row anew that outgrows
     them, and computes it half by the ones and half by the others. Raises ModelError where there is no limit.
     """
-    if getattr(config, "max_position_embeddings", None) is None:
+    if (getattr(config, "max_position_embeddings", None) or 0) <= 0:  # XLNet, which knows no limit, says -1
         raise ModelError(
             f"Models of type {config.model_type} do not say how many tokens they hold: there is no "
             "max_position_embeddings in their configuration. Models such as Llama or Qwen work."
@@ -78,6 +78,11 @@ def refuse_unsupported(config: Any, *, embeds: bool = False) -> None:
         return
     if config.is_encoder_decoder:
         raise ModelError(f"Models of type {kind} have an encoder; a decoder-only model such as Llama or Qwen works.")
+    if getattr(config, "is_heterogeneous", False):
+        raise ModelError(
+            f"The layers of this model of type {kind} differ in shape (per_layer_config), and what rows share has one "
+            "shape in all layers. A model whose layers are alike, such as Llama, Qwen or Gemma 3, works."
+        )
     text = config if getattr(config, "num_attention_heads", None) else config.get_text_config()
     if strange := set(getattr(text, "layer_types", None) or ()) - _ATTENTION:
         raise ModelError(

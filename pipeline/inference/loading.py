@@ -141,6 +141,13 @@ def _faults_told(checkpoint: Checkpoint) -> Iterator[None]:
         yield
     except ModelError:
         raise
+    except KeyError as error:
+        if error.args != (attention.registered(),):
+            raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_first_line(error)}") from error
+        raise ModelError(
+            f"The model {checkpoint.source} cannot be answered: its family has attention of its own, and no place for "
+            "another. Llama, Qwen and GPT-2 models work."
+        ) from error
     except ImportError as error:
         raise ModelError(f"The model {checkpoint.source} cannot be loaded: {_wanting(error)}") from error
     except Exception as error:

@@ -45,11 +45,16 @@ def rotate_by_row(network: Any, short_context: int, context: int) -> None:
 
 @contextmanager
 def every_row_long(network: Any) -> Iterator[None]:
-    """Whatever rows the network itself is asked for are rotated as long rows are, but for a row of one token."""
-    rope = network.config.rope_parameters
-    short_context = rope["original_max_position_embeddings"]
-    rope["original_max_position_embeddings"] = 1
+    """Whatever rows the network itself is asked for are rotated as long ones, but for those of two tokens or fewer."""
+    config = network.config
+    short_context = config.original_max_position_embeddings
     try:
+        _set_short_context(config, 2)
         yield
     finally:
-        rope["original_max_position_embeddings"] = short_context
+        _set_short_context(config, short_context)
+
+
+def _set_short_context(config: Any, tokens: int) -> None:
+    """In both places, for transformers copies it from the first one to the second one now and then."""
+    config.original_max_position_embeddings = config.rope_parameters["original_max_position_embeddings"] = tokens

@@ -7,11 +7,14 @@ from transformers import (
     AutoModelForCausalLM,
     BloomConfig,
     DeepseekV3Config,
+    FalconConfig,
+    Gemma4TextConfig,
     LlamaConfig,
     MambaConfig,
     NemotronConfig,
     Qwen2Config,
     StableLmConfig,
+    XLNetConfig,
 )
 
 from pipeline.errors import ModelError
@@ -100,9 +103,24 @@ def test_attention_that_rows_cannot_share_is_a_sentence(kind, tmp_path):
         load(tmp_path)
 
 
-def test_a_kind_that_does_not_say_what_it_holds_is_refused_without_the_weights(tmp_path):
-    BloomConfig(vocab_size=300, hidden_size=64, n_layer=1, n_head=4).save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="Models of type bloom do not say how many tokens they hold"):
+def test_attention_that_has_no_place_for_another_is_a_sentence(tmp_path):
+    config = FalconConfig(vocab_size=300, hidden_size=64, num_hidden_layers=1, num_attention_heads=4)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"^The model .* cannot be answered: its family has attention of its own, and"):
+        load(tmp_path)
+
+
+UNANSWERED = {
+    "Models of type bloom do not say how many tokens they hold": lambda: BloomConfig(**SIZES, n_layer=1, n_head=4),
+    "Models of type xlnet do not say how many tokens they hold": lambda: XLNetConfig(n_layer=1),
+    r"layers of this model of type gemma4_text differ in shape \(per_layer_config\)": lambda: Gemma4TextConfig(),
+}
+
+
+@pytest.mark.parametrize("words", UNANSWERED)
+def test_a_configuration_that_lacks_what_is_needed_is_refused_without_the_weights(words, tmp_path):
+    UNANSWERED[words]().save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=words):
         read_context(Checkpoint(str(tmp_path), None, None, "digest", "digest"))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import Gemma3TextConfig, Qwen2MoeConfig
+from transformers import Gemma3TextConfig, MoshiConfig, Qwen2MoeConfig
 
 from pipeline.errors import ModelError
 from pipeline.inference.loading import adopt
@@ -71,6 +71,11 @@ def test_a_window_that_would_be_lost_is_found_out_however_long_it_is():
         ModelError, match=r"^Models of type qwen2_moe cannot .* a window of tokens only, 100 in this one"
     ):
         adopt(windowed(100))
+
+
+def test_a_window_that_only_the_cache_of_generate_knows_is_found_out():
+    with pytest.raises(ModelError, match=r"^Models of type moshi cannot .* a window of tokens only, 100 in this one"):
+        adopt(network(MoshiConfig(**SIZES, sliding_window=100)))
 
 
 @pytest.mark.parametrize("window", [SIZES["max_position_embeddings"], None])
