@@ -9,11 +9,13 @@ from transformers import Phi3Config, PhimoeConfig
 
 from pipeline.errors import ModelError
 from pipeline.inference import prefix_disk
+from pipeline.inference.determinism import deterministic
 from pipeline.inference.engine import Engine
 from pipeline.inference.families import context_of
 from pipeline.inference.loading import adopt
 from pipeline.inference.long_rope import RotaryByRow
 from pipeline.inference.prefix_store import PrefixStore
+from pipeline.inference.prelaid import lay_out
 from pipeline.inference.proof import prove
 from pipeline.rows import Choose, Embed, Generate, Sampling, Score
 from pipeline.settings import Settings
@@ -164,6 +166,15 @@ def test_vectors_are_those_of_whole_forwards(plain, batch, pooling):
         torch.testing.assert_close(
             vector(answer), plain_vector(plain, [*batch.prefix, *prompt.own_ids], pooling), atol=1e-5, rtol=0
         )
+
+
+def test_a_deterministic_model_s_rows_are_the_same_alone(phi3, batch):
+    lay_out(phi3)
+    model, task = deterministic(adopt(phi3)), Generate(NEW, logprobs=1)
+    together, _ = answered(model, batch, task)
+    for prompt, answer in zip(batch.prompts, together, strict=True):
+        alone, _ = answered(model, replace(batch, prompts=(prompt,)), task)
+        assert (alone[0].output, alone[0].logprobs) == (answer.output, answer.logprobs)
 
 
 def test_a_prefix_is_stored_once_for_short_rows_and_once_for_long_ones(phi3, make_batch, tmp_path, monkeypatch):
