@@ -89,7 +89,8 @@ def _attend(
     """q [groups, queries, dim], k, v [keys, dim], mask [queries, keys], out like q, lse [groups, queries]."""
     (groups, queries, dim), keys = q.shape, len(k)
     step = max(_FEWEST_QUERIES, _SCORES // (groups * keys))
-    for start in range(0, queries, step):
+    # Of causal blocks the last one is the largest: before the others, it leaves the heap room for all that come.
+    for start in reversed(range(0, queries, step)):
         end = min(start + step, queries)
         seen = end if causal else keys
         scores = _linear(q[:, start:end].reshape(-1, dim), k[:seen]).view(groups, end - start, seen)
