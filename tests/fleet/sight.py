@@ -45,7 +45,7 @@ class Sight:
             return [ids[job_id] for job_id in connection.scalars(taken.order_by(batches.c.started_at))]
 
     def sendings(self, name: str) -> dict[int, float]:
-        """When the dispatcher sent each batch of the job that was taken once, by number; those sent at once share it."""
+        """When each batch of the job that was taken once was sent, by number; those sent together share it."""
         taken = [batch for batch in self.batches(name) if batch.attempts == 1]
         return {batch.batch_no: batch.started_at - batch.queue_s for batch in taken}
 
