@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from pipeline.inference.stem import Node
 
 TokenIds = tuple[int, ...]
 
-_FORMAT = "pipeline prefix 1"
+_FORMAT = "pipeline prefix 2"
 
 
 class Unusable(Exception):  # noqa: N818 - what is said is what is wrong with the file
@@ -23,10 +24,12 @@ class Unusable(Exception):  # noqa: N818 - what is said is what is wrong with th
 
 def write_prefix(file: Path, origin: str, path: TokenIds, node: Node, shape: LaneShape) -> None:
     """`origin` says whose numbers these are; `path` are all token ids up to the node's last. Raises OSError."""
-    keys, values = _blocks(node, shape)
-    facts = _facts(origin, node.start) | {"checksum": _checksum(keys, values)}
+    lanes = node.lanes.to(torch.device("cpu"))
+    layers = [lanes.read(layer, 1, lanes.capacity) for layer in range(shape.layers)]
+    blocks = dict(zip(_names(shape), (block for both in layers for block in both), strict=True))
+    facts = _facts(origin, node.start) | {"checksum": _checksum(blocks.values())}
     try:
-        save_file({"token_ids": torch.tensor(path), "keys": keys, "values": values}, file, facts)
+        save_file({"token_ids": torch.tensor(path), **blocks}, file, facts)
     except SafetensorError as error:  # it wraps the errors of the disk
         raise OSError(str(error)) from error
 
@@ -43,35 +46,31 @@ def read_prefix(file: Path, origin: str, path: TokenIds, start: int, shape: Lane
     checksum = facts.pop("checksum", None)
     if facts != _facts(origin, start):
         raise Unusable("It is of another model, or of another version of the software.")
-    if found.keys() != {"token_ids", "keys", "values"} or found["token_ids"].tolist() != list(path):
+    token_ids = found.pop("token_ids", None)
+    if token_ids is None or token_ids.tolist() != list(path):
         raise Unusable("It is of other tokens.")
-    keys, values = found["keys"], found["values"]
-    if any(_kind(block) != _kind_of(shape, len(path) - start) for block in (keys, values)):
+    blocks = [found[name] for name in _names(shape) if name in found]
+    kinds = {_kind(block) for block in blocks}
+    if len(blocks) != len(found) or len(blocks) != 2 * shape.layers or kinds != {_kind_of(shape, len(path) - start)}:
         raise Unusable("Its keys and values are of another shape or precision.")
-    if checksum != _checksum(keys, values):
+    if checksum != _checksum(blocks):
         raise Unusable("Its keys and values are damaged.")
-    return _node(start, keys, values, shape)
+    lanes = Lanes(shape, 1, len(path) - start)
+    for layer in range(shape.layers):
+        lanes.write(layer, 0, blocks[2 * layer], blocks[2 * layer + 1])
+    return Node(start, lanes)
+
+
+def _names(shape: LaneShape) -> list[str]:
+    """Of the blocks, each [1, kv_heads, tokens, dim]: written layer by layer, they need not be copied into one."""
+    return [f"{block}.{layer}" for layer in range(shape.layers) for block in ("keys", "values")]
 
 
 def _facts(origin: str, start: int) -> dict[str, str]:
     return {"format": _FORMAT, "origin": origin, "start": str(start)}
 
 
-def _blocks(node: Node, shape: LaneShape) -> tuple[Tensor, Tensor]:
-    """Keys and values, each [layers, kv_heads, tokens, dim] in host memory."""
-    lanes = node.lanes.to(torch.device("cpu"))
-    layers = [lanes.read(layer, 1, lanes.capacity) for layer in range(shape.layers)]
-    return torch.cat([keys for keys, _ in layers]), torch.cat([values for _, values in layers])
-
-
-def _node(start: int, keys: Tensor, values: Tensor, shape: LaneShape) -> Node:
-    lanes = Lanes(shape, 1, keys.shape[2])
-    for layer in range(shape.layers):
-        lanes.write(layer, 0, keys[layer : layer + 1], values[layer : layer + 1])
-    return Node(start, lanes)
-
-
-def _checksum(*blocks: Tensor) -> str:
+def _checksum(blocks: Iterable[Tensor]) -> str:
     """CRC-32 finds every flipped bit and any torn page, at the speed of memory."""
     total = 0
     for block in blocks:
@@ -84,4 +83,4 @@ def _kind(block: Tensor) -> tuple[object, ...]:
 
 
 def _kind_of(shape: LaneShape, tokens: int) -> tuple[object, ...]:
-    return (shape.dtype, shape.layers, shape.kv_heads, tokens, shape.dim)
+    return (shape.dtype, 1, shape.kv_heads, tokens, shape.dim)
