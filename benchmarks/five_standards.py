@@ -64,7 +64,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=8)
-    parser.add_argument("--tokens", type=int, default=8, help="tokens out")
+    parser.add_argument("--tokens", type=int, default=16, help="tokens out")
     parser.add_argument("--quick", action="store_true", help="one row, two tokens: does it run?")
     arguments = parser.parse_args()
     if arguments.quick:

@@ -19,6 +19,9 @@ _WORTH = 1 << 16
 _SCORES = 1 << 19
 #: Queries in a product, however many keys there are.
 _FEWEST_QUERIES = 32
+#: Of causal blocks, into how many sizes they fall, and keys by which these differ at least: oneDNN compiles each size
+#: of a product, and keeps what it compiled.
+_SIZES, _LEAST_GRAIN = 32, 64
 
 
 def onednn_by_size(
@@ -89,19 +92,27 @@ def _attend(
     """q [groups, queries, dim], k, v [keys, dim], mask [queries, keys], out like q, lse [groups, queries]."""
     (groups, queries, dim), keys = q.shape, len(k)
     step = max(_FEWEST_QUERIES, _SCORES // (groups * keys))
+    if causal:
+        step = 1 << step.bit_length() - 1
     # Of causal blocks the last one is the largest: before the others, it leaves the heap room for all that come.
     for start in reversed(range(0, queries, step)):
         end = min(start + step, queries)
-        seen = end if causal else keys
+        seen = _rounded(end, keys) if causal else keys
         scores = _linear(q[:, start:end].reshape(-1, dim), k[:seen]).view(groups, end - start, seen)
         if softcap is not None:
             scores.div_(softcap).tanh_().mul_(softcap)
         if causal:
-            scores[:, :, start:] += future(end - start, q.device)
+            scores[:, :, start:] += future(end - start, q.device, seen - start)
         if mask is not None:
             scores += mask[start:end, :seen]
         weights, lse[:, start:end] = _softmax(scores, is_masked=mask is not None)
         out[:, start:end] = _linear(weights.view(-1, seen), v[:seen].T).view(groups, -1, dim)
+
+
+def _rounded(seen: int, keys: int) -> int:
+    """Some more than are seen, and no more than there are."""
+    grain = max(_LEAST_GRAIN, (1 << (keys - 1).bit_length()) // _SIZES)
+    return min(keys, -(-seen // grain) * grain)
 
 
 def _softmax(scores: Tensor, *, is_masked: bool) -> Part:

@@ -34,6 +34,6 @@ def reference(
 reference_decode = masked(reference)
 
 
-def future(tokens: int, device: torch.device) -> Tensor:
-    """[tokens, tokens], the mask that hides from each what comes after it."""
-    return torch.full((tokens, tokens), float("-inf"), device=device).triu(1)
+def future(tokens: int, device: torch.device, keys: int | None = None) -> Tensor:
+    """[tokens, keys], of which there are as many or more: the mask that hides from each what comes after it."""
+    return torch.full((tokens, keys or tokens), float("-inf"), device=device).triu(1)

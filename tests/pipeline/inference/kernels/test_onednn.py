@@ -28,6 +28,17 @@ def test_queries_of_several_blocks(small_blocks, causal, softcap):
     torch.testing.assert_close(onednn(*qkv, **options), reference(*qkv, **options), **TOLERANCE)
 
 
+@pytest.mark.parametrize("tokens", [1000, 2100])
+def test_causal_blocks_are_of_few_sizes(monkeypatch, tokens):
+    """For what oneDNN compiles for each stays in memory."""
+    sizes, linear = set(), torch.nn.functional.linear
+    monkeypatch.setattr("pipeline.inference.kernels.onednn._linear", lambda x, w: sizes.add(w.shape) or linear(x, w))
+    q, k, v = torch.randn(1, 4, tokens, 8), torch.randn(1, 1, tokens, 8), torch.randn(1, 1, tokens, 8)
+    found = onednn(q, k, v, scale=SCALE, causal=True)
+    torch.testing.assert_close(found, reference(q, k, v, scale=SCALE, causal=True), **TOLERANCE)
+    assert 4 < len(sizes) <= 2 * 17
+
+
 def test_a_window_over_several_blocks(small_blocks):
     place = torch.arange(QUERIES)[None]
     options = {"scale": SCALE, "causal": True, "mask": window_mask(place, place, 5)}
