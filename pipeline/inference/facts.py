@@ -19,7 +19,8 @@ class Facts:
 
 def facts_of(checkpoint: Checkpoint, home: Path, *, trust_remote_code: bool = False, embeds: bool = False) -> Facts:
     """Raises ModelError where the model is of a kind that cannot be answered, TryAgain where nothing can be kept."""
-    asked = checkpoint.digest, version("transformers"), f"{trust_remote_code=} {embeds=}"
+    software = version("pipeline"), version("transformers")  # which models can be answered, and how long their rows
+    asked = checkpoint.digest, *software, f"{trust_remote_code=} {embeds=}"
     note = home / "models" / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.json"
     tokenizer, context = checkpoint.kept_tokenizer(home), _recall(note)
     if tokenizer is not None and context is not None:

@@ -2,11 +2,12 @@
 
 import json
 import shutil
+from importlib.metadata import version
 
 import pytest
 
 from pipeline.errors import ModelError
-from pipeline.inference import loading
+from pipeline.inference import facts, loading
 from pipeline.inference.checkpoint import resolve_checkpoint
 from pipeline.inference.facts import facts_of
 
@@ -38,6 +39,15 @@ def test_what_another_task_or_trust_would_tell_is_another_matter(tiny_model, tmp
     for options in asked:
         assert facts_of(checkpoint, tmp_path, **options).context == 512
     assert read == asked
+
+
+@pytest.mark.parametrize("newer", ["pipeline", "transformers"])
+def test_other_software_may_tell_otherwise(tiny_model, tmp_path, read, monkeypatch, newer):
+    checkpoint = resolve_checkpoint(str(tiny_model))
+    facts_of(checkpoint, tmp_path)
+    monkeypatch.setattr(facts, "version", lambda name: "99" if name == newer else version(name))
+    facts_of(checkpoint, tmp_path)
+    assert len(read) == 2
 
 
 def test_a_model_that_has_changed_is_read_anew(tiny_model, tmp_path):
